@@ -88,7 +88,7 @@ class Place:
         self._hooks.current()
         found = [reason.partition(": ")[2] for reason in self._hooks.problems.values()]
         try:
-            self._programs.find("program")
+            self._programs.program("program")
         except PluginError as error:
             found.append(error.reason.partition(": ")[2])
         return found
@@ -117,10 +117,10 @@ def test_an_interpreter_that_is_found_earlier_in_the_path_is_judged(place: Place
     place.write("program", "#!/usr/bin/env shell\n")
     (tmp_path / "first").mkdir()
     programs = Programs([str(tmp_path)], {"PATH": f"{tmp_path}/first:{tmp_path}/bin"})
-    assert programs.find("program")
+    assert programs.program("program")
     place.write("first/shell", "").chmod(0o777)
     with pytest.raises(PluginError, match=r"its interpreter .*/first/shell is world-writable"):
-        programs.find("program")
+        programs.program("program")
 
 
 def test_below_another_root_the_interpreter_is_that_of_the_other_root(place: Place) -> None:

@@ -164,8 +164,8 @@ class Loop:
             if callback is not None and (wait := moment - self.time()) > 0:
                 return wait
             heapq.heappop(timers)
-            timer.cancel()
             if callback is not None:
+                timer.cancel()
                 _call(callback)
         return -1 if self._running else 0
 

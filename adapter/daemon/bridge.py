@@ -103,7 +103,9 @@ class Bridge:
             self.deletes.remove(target.id)
             for id_ in self.ledger.containers_of(target.id):
                 self.run_for_gone(id_)
-        return with_updates(event, None, self.updates, target) if job is None else job.answer
+        if job is not None:
+            return job.answer
+        return with_updates(event, None, self.updates, target) if self.updates.waiting else None
 
     def miss(self, message: Any, event: str) -> None:
         """An event that is no end has come too late, and is left to other adapters."""
@@ -123,14 +125,14 @@ class Bridge:
         self, event: str, message: Any, target: Target, turn: Turn | None, *, with_hooks: bool
     ) -> PluginJob | None:
         """Returns the job of an event, None if no plugin runs at it."""
-        is_left = self._plugins.sandboxes.is_left(event, target)
+        is_left = target.is_sandbox and self._plugins.sandboxes.is_left(event)
         if is_left:
             self._left_pods.add(target.id)
         if STATES[event] == DELETE:
             self._left_pods.discard(target.id)
             self._first_start.forget(target.id)
             return self.deletes.of_event(event, message, target, turn, is_left=is_left)
-        entries = self._plugins.entries() if self._plugins.plans.may_be_at(event) and not is_left else ()
+        entries = self._plugins.entries() if event in self._plugins.plans.at and not is_left else ()
         if entries is None:
             self._refuse_create(event, target)
             return None

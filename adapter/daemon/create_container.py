@@ -46,11 +46,14 @@ def create_container(
     if turn.fate in SERVED_ELSEWHERE:
         return None
     response: api.CreateContainerResponse = answer or api.CreateContainerResponse()
-    _remove(withheld, response.adjust)
+    if withheld:
+        _remove(withheld, response.adjust)
     if hooks is not None:
-        yield hooks.update(context.due)
-        matching = (yield hooks.inject(request, response, context.due)) or ()
-        response = yield hooks.precreate(matching, request, response, context.due)
+        due = context.due
+        yield hooks.update(due)
+        matching = (yield hooks.inject(request, response, due)) or ()
+        if matching:
+            response = yield hooks.precreate(matching, request, response, due)
     return response
 
 

@@ -193,8 +193,9 @@ class Adapter(Plugin):
 
     def answered(self, context: Context) -> None:
         """Counts the time of a call."""
-        self._times[context.method].add(context.elapsed())
-        if context.remaining() < 0:
+        seconds = context.elapsed()
+        self._times[context.method].add(seconds)
+        if context.came + seconds > context.deadline:
             self._late[context.method] += 1
             log.warning("%s was answered after its deadline: the runtime may drop the adapter", context.method)
         if self._serving is not None:

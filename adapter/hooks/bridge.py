@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from adapter.base.loop import Loop
@@ -136,7 +137,7 @@ class HookBridge:
         if self._settings.pod_annotations and matching:
             self._add_annotations(matching, request, response)
         if matching:
-            self._loop.call_soon(lambda: self._note(matching, request))  # after the answer: the runtime waits for it
+            self._loop.call_soon(partial(self._note, matching, request))  # after the answer: the runtime waits for it
         return matching
 
     def _add_annotations(
@@ -202,5 +203,5 @@ class HookBridge:
                 yield precreate.program(named, self._host_root), self._settings.standby
 
     def _note(self, matching: Sequence[NamedHook], request: api.CreateContainerRequest) -> None:
-        self.injected.update(named.path for named in matching)
-        log.info("hooks for %s: %s", subject_of(request), ", ".join(named.file for named in matching))
+        self.injected.update([named.path for named in matching])
+        log.info("hooks for %s: %s", subject_of(request), ", ".join([named.file for named in matching]))

@@ -104,8 +104,8 @@ class Directories:
         if not self._is_read:
             return True
         return self.settings.watch and (
-            any(directory.has_changed() for directory in self._directories)
-            or any(self._fault(program) != fault for program, fault in self._faults.items())
+            any(map(_Directory.has_changed, self._directories))
+            or {program: self._fault(program) for program in self._faults} != self._faults
         )
 
     def read(self) -> Steps[None]:

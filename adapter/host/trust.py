@@ -113,10 +113,12 @@ class TrustedPrograms:
     def fault(self, path: str, status: os.stat_result, root: str = "/", search: str = os.defpath) -> str:
         """Returns why the program with this status must not be used, empty if it may be. `search` is its PATH."""
         version, others = self._good.get(path, ((), {}))
-        if version == paths.version(status) and all(
-            _version_of(file, search, root) == version for file, version in others.items()
-        ):
-            return ""
+        if version == paths.version(status):
+            for file, version in others.items():
+                if _version_of(file, search, root) != version:
+                    break
+            else:
+                return ""
         others = {file: _version_of(file, search, root) for file in _interpreters(path, search, root)}
         for file in (path, *interpreters(path, search, root)):
             if reason := self._trust(file, root):
@@ -142,7 +144,8 @@ def _interpreters(path: str, search: str, root: str) -> Iterator[str]:
 def _version_of(file: str, search: str, root: str) -> tuple[int, ...]:
     """Returns the version of an interpreter, empty if it does not exist."""
     try:
-        return paths.version(os.stat(paths.in_root(root, paths.find_in_path(file, search, root))))
+        is_whole = root == "/" and "/" in file
+        return paths.version(os.stat(file if is_whole else paths.in_root(root, paths.find_in_path(file, search, root))))
     except (OSError, ValueError):
         return ()
 

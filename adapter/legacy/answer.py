@@ -6,7 +6,8 @@ A result is taken as a whole or not at all: a plugin that asks for something imp
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from adapter.base import gojson
 from adapter.errors import NotAdjustable
@@ -16,12 +17,17 @@ from adapter.legacy.request import Extension, Target
 from adapter.legacy.result import Result
 from adapter.proto import nri_pb2 as api
 
+if TYPE_CHECKING:
+    from adapter.oci.values import Spec
+
 RESPONSES: Mapping[str, type[Any]] = {
     "CreateContainer": api.CreateContainerResponse,
     "UpdateContainer": api.UpdateContainerResponse,
     "StopContainer": api.StopContainerResponse,
 }
 """The answers that can carry updates of other containers."""
+SAME = "annotations", "args", "env", "mounts"
+"""The fields of NRI's container that have the same JSON in the specification."""
 
 TOO_LATE = "the container exists already; to change it, add CreateContainer to the plugin's `events`"
 """The reason why nothing can be adjusted at the events of the original client."""
@@ -38,10 +44,17 @@ class AnswerBuilder:
         self._request = request
         self._target = target
         self._updates = updates
-        self._answered = False
+        self.is_answered = False
+        """Whether the answer has gone out."""
         self._requested: list[api.ContainerUpdate] = []
         """Updates that go out if the event does not fail."""
         self._members = b""
+        self._texts: dict[str, str] = {}
+        """The JSON of the container's fields in the specification."""
+        self._before: Spec = {}
+        """The parts of the specification that plugins have named, as the runtime has them."""
+        self._edited: Spec = {}
+        """The same parts with the changes of the plugins so far."""
 
     def refuse_oversized(self) -> None:
         """Raises Oversized for a container that cannot be created because of its size."""
@@ -52,22 +65,23 @@ class AnswerBuilder:
 
     def extension(self) -> Extension:
         """Returns the part of a request that the original client did not send."""
+        spec = self._spec()
         if not self._members:
             self._members = self._encode()
-        return Extension(self._spec(), self._members)
+        return Extension(spec, self._members)
 
     def accept(self, plugin: str, result: Result) -> None:
         """Adds a plugin's result to the answer. Raises NotAdjustable; then nothing of the result is added."""
         updates = [] if result.updates is None else list(self._parsed(plain("updates", result.updates)))
         self._adjust(plugin, result)
         self._requested += updates
-        if self._answered:
+        if self.is_answered:
             self._queue_updates()
             self._updates.flush_soon()
 
     def reply(self) -> Any:
         """Returns the answer to the runtime, None for an empty one. Later results are too late for this answer."""
-        self._answered = True
+        self.is_answered = True
         response = self._response()
         self._queue_updates()
         return with_updates(self._event, response, self._updates, self._target)
@@ -88,22 +102,31 @@ class AnswerBuilder:
     def _spec(self) -> bytes:
         if self._target.is_sandbox:
             return self._target.spec
-        from adapter.oci.spec import spec_from  # noqa: PLC0415 - only for plugins with `events`
+        from adapter.oci.spec import to_json  # noqa: PLC0415 - only for plugins with `events`
 
-        return gojson.dumps(spec_from(self._request.pod, self._request.container))
+        return gojson.marshalled(to_json(self._container, self._texts, self._before, self._edited))
+
+    @cached_property
+    def _container(self) -> api.Container:
+        """The container of the specification."""
+        container: api.Container = self._request.container
+        return container
 
     def _encode(self) -> bytes:
         """Returns the members of a request that the original client did not send, as JSON, with a comma before each."""
-        from adapter.oci.protojson import written  # noqa: PLC0415 - only for plugins with `events`
+        from adapter.oci import protojson  # noqa: PLC0415 - only for plugins with `events`
 
-        members: dict[str, Any] = {"event": self._event}
+        members = f',"event":"{self._event}"'
+        same = {name: self._texts.get(name, "") for name in SAME}
         for field, message in self._request.ListFields():
-            if field.name in ("pod", "container"):
-                members[field.name] = written(message)
-        return b"," + gojson.dumps(members | self._more())[1:-1]
+            if field.name == "pod":
+                members += f',"pod":{protojson.kept(message)}'
+            elif field.name == "container":
+                members += f',"container":{protojson.to_json(message, same)}'
+        return gojson.marshalled(members + self._more())
 
-    def _more(self) -> dict[str, Any]:
-        return {}
+    def _more(self) -> str:
+        return ""
 
     def _parsed(self, updates: Any) -> Iterator[api.ContainerUpdate]:
         """Yields the updates of other containers. Raises NotAdjustable."""

@@ -162,7 +162,7 @@ class ConfigFile:
         try:
             status = os.stat(self.path)
             if self._seen is not None and paths.version(status) == self._seen:
-                return self._in_force()
+                return self._good or self._in_force()
             text, status = paths.read(self.path, MAX_SIZE)
             reason = self._trust(self.path, "/")
             if reason:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
-from adapter.base import gojson
 from adapter.legacy.answer import AnswerBuilder, plain, refuse
 from adapter.legacy.pending_updates import PendingUpdates
 from adapter.legacy.request import Target
@@ -15,9 +13,9 @@ from adapter.legacy.result import Result
 from adapter.nri.runtimes import Runtime
 from adapter.oci import protojson
 from adapter.oci.fields_by_version import refuse_unknown
-from adapter.oci.patch import merged
-from adapter.oci.spec import adjustment, apply, outside_spec, spec_from
-from adapter.oci.values import Spec, members
+from adapter.oci.patch import in_order, merged
+from adapter.oci.spec import adjustment, apply, outside_spec, read
+from adapter.oci.values import members
 from adapter.proto import nri_pb2 as api
 
 
@@ -31,25 +29,11 @@ class CreateAnswerBuilder(AnswerBuilder):
         super().__init__(event, request, target, updates)
         self._runtime = runtime
         self._metadata_prefix = metadata_prefix
-        self._edited: Spec | None = None
         self._outside_spec = api.ContainerAdjustment()
         self._adjustment = api.ContainerAdjustment()
 
-    @cached_property
-    def _before(self) -> Spec:
-        """The spec as the runtime has it; made while the first plugin's program loads."""
-        return spec_from(self._request.pod, self._request.container)
-
-    @property
-    def _current(self) -> Spec:
-        """The spec with the changes of the plugins so far."""
-        return self._before if self._edited is None else self._edited
-
-    def _spec(self) -> bytes:
-        return gojson.dumps(self._current)
-
     def _adjust(self, plugin: str, result: Result) -> None:
-        if self._answered:
+        if self.is_answered:
             refuse(result, "it comes too late, the container is being created without it")
             return
         patch = plain("spec", result.spec)
@@ -63,7 +47,10 @@ class CreateAnswerBuilder(AnswerBuilder):
             self._edit(patch, adjust, annotations)
 
     def _edit(self, patch: Any, adjust: Any, annotations: Mapping[str, str]) -> None:
-        spec = self._current if patch is None else merged(self._current, patch)
+        patch = {} if patch is None else in_order(patch)
+        named = None if adjust is not None else {"annotations": None, **patch} if annotations else patch
+        read(self._container, named, self._before, self._edited)
+        spec = merged(self._edited, patch)
         outside = self._outside_spec
         if adjust is not None:
             message = protojson.parse(adjust, "adjust")

@@ -18,7 +18,7 @@ def unfit(settings: LegacySettings) -> str:
     for entry in entries:
         if settings.of(entry.type, "fail_create"):
             try:
-                programs.find(entry.type)
+                programs.program(entry.type)
             except PluginError as error:
                 return str(error)
     return ""

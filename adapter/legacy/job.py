@@ -8,7 +8,7 @@ from typing import Any
 
 from adapter.errors import ConfigError, NotAdjustable, Oversized, PluginError
 from adapter.legacy import request, result
-from adapter.legacy.answer import AnswerBuilder
+from adapter.legacy.answer import AnswerBuilder, with_updates
 from adapter.legacy.config import ConfigFile, Entry
 from adapter.legacy.pending_updates import PendingUpdates
 from adapter.legacy.plan import DELETE, STATES, Plans, PluginStep
@@ -103,7 +103,9 @@ class PluginJob(Driver[PluginStep]):
         self.after: set[object] = set()
         """The jobs that must end before this one starts."""
         self._plugins = plugins
-        self._builder = plugins.answer_builder(event, message, target)
+        self._message = message
+        self._builder: AnswerBuilder | None = None
+        """Made for the first request or result that needs it: see `_made_builder`."""
         self._body = b""
         chain = Chain(NEVER if self.state == DELETE else AT_FAILURE, steps, is_answered=not self.is_awaited)
         super().__init__(plugins.runner, chain, observer, plugins.settings.late_limit)
@@ -118,21 +120,28 @@ class PluginJob(Driver[PluginStep]):
             self.chain.begin(())
         self._do(self.chain.time_is_up(""))
 
+    def _made_builder(self) -> AnswerBuilder:
+        if self._builder is None:
+            self._builder = self._plugins.answer_builder(self.event, self._message, self.target)
+            self._builder.is_answered = self.is_awaited and self.chain.is_answered
+        return self._builder
+
     def _program(self, step: PluginStep) -> Program:
         if step.is_extended:
             try:
-                self._builder.refuse_oversized()
+                self._made_builder().refuse_oversized()
             except Oversized as error:
                 raise PluginError(step.entry.type, str(error)) from None
         return self._plugins.programs.program(step.entry.type)
 
     def _request(self, step: PluginStep) -> bytes:
-        extension = self._builder.extension() if step.is_extended else None
+        extension = self._made_builder().extension() if step.is_extended else None
         self._body = request.encode(self.target, self.state, step.entry, self.chain.results, extension)
         return self._body
 
     def _on_left(self, process: Process) -> None:
-        self._trace(process, Failure("no result in time"))
+        if log.isEnabledFor(logging.DEBUG):
+            self._trace(process, Failure("no result in time"))
 
     def _has_result(self, process: Process) -> bool:
         return result.is_complete(process.stdout)
@@ -140,18 +149,22 @@ class PluginJob(Driver[PluginStep]):
     def _result(self, step: PluginStep, process: Process) -> Any:
         """Returns the plugin's result, whatever its exit code, or a Failure."""
         answer = self._accepted(step, process)
-        self._trace(process, answer)
+        if log.isEnabledFor(logging.DEBUG):
+            self._trace(process, answer)
         return answer
 
     def _accepted(self, step: PluginStep, process: Process) -> result.Result | Failure:
         try:
             parsed = result.parse(process.stdout)
-            self._warn_of_typos(step.entry.type, parsed.typos)
+            if parsed.typos:
+                self._warn_of_typos(step.entry.type, parsed.typos)
             if parsed.error:
                 return Failure(parsed.error)
-            if parsed.has_wishes and not step.may_adjust:
+            has_wishes = parsed.has_wishes
+            if has_wishes and not step.may_adjust:
                 parsed = self._without_wishes(step.entry.type, parsed)
-            self._builder.accept(step.entry.type, parsed)
+            if has_wishes or parsed.metadata:
+                self._made_builder().accept(step.entry.type, parsed)
         except NotAdjustable as refused:
             return Failure(str(refused))
         except result.ResultError as reason:
@@ -183,6 +196,9 @@ class PluginJob(Driver[PluginStep]):
         return is_news
 
     def _response(self) -> Any:
+        if self._builder is None:  # nobody has asked for anything
+            updates = self._plugins.updates
+            return with_updates(self.event, None, updates, self.target) if updates.waiting else None
         return self._builder.reply()
 
     def _lateness_before(self) -> str:
@@ -190,8 +206,6 @@ class PluginJob(Driver[PluginStep]):
 
     def _trace(self, process: Process, answer: result.Result | Failure) -> None:
         """Logs one run in full, at the level debug."""
-        if not log.isEnabledFor(logging.DEBUG):
-            return
         outcome = answer.reason if isinstance(answer, Failure) else "done"
         microseconds = int((self._runner.loop.time() - process.started) * 1e6)
         body, stdout = self._body, process.stdout  # as bytes: the formatters hide the values of variables in JSON

@@ -32,15 +32,16 @@ class PendingUpdates:
         """Why the runtime takes no updates at all, if so."""
         self.known: set[str] = set()
         """The ids of the existing containers."""
-        self._waiting: dict[str, api.ContainerUpdate] = {}
+        self.waiting: dict[str, api.ContainerUpdate] = {}
+        """The updates, by container."""
         self._is_calling = False
 
     def add(self, updates: Iterable[api.ContainerUpdate]) -> None:
         """Takes updates that the runtime shall get."""
         for update in updates:
-            earlier = self._waiting.get(update.container_id)
+            earlier = self.waiting.get(update.container_id)
             if earlier is None:
-                self._waiting[update.container_id] = update
+                self.waiting[update.container_id] = update
             else:
                 merge(earlier.linux.resources, update.linux.resources)
 
@@ -49,15 +50,15 @@ class PendingUpdates:
 
         The update of `besides`, the container of the answer, goes on waiting: the answer itself changes that one.
         """
-        if not self._waiting:
+        if not self.waiting:
             return []
-        waiting = {id_: update for id_, update in self._waiting.items() if id_ in self.known}
-        self._waiting = {id_: waiting.pop(id_) for id_ in [besides] if id_ in waiting}
+        waiting = {id_: update for id_, update in self.waiting.items() if id_ in self.known}
+        self.waiting = {id_: waiting.pop(id_) for id_ in [besides] if id_ in waiting}
         return list(waiting.values())
 
     def flush_soon(self) -> None:
         """Sends the waiting updates after the present answer, if the runtime can be called."""
-        if self.send is not None and self._waiting:
+        if self.send is not None and self.waiting:
             self._loop.call_soon(self._flush)
 
     def on_runtime_gone(self) -> None:

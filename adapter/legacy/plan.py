@@ -81,15 +81,13 @@ class Plans:
         """Whether the runtime tells the end of what it creates; else no delete would ever be due."""
         self._settings = settings
         self._events = {type_: own.events for type_, own in settings.plugins.items() if own.events is not None}
-        self.runs_at_removals = any(map(self.may_be_at, REMOVALS))
+        self.at = ORIGINAL.union(*self._events.values())
+        """The events at which any plugin can run."""
+        self.runs_at_removals = not REMOVALS.isdisjoint(self.at)
         """Whether what a create knew may be wanted after the delete."""
         self._entries: Sequence[Entry] = ()
         self._made: dict[tuple[str, bool, bool], list[PluginStep]] = {}
         """The steps of creates and updates for `_entries`: by event, whether it is of a pod, whether it is exempt."""
-
-    def may_be_at(self, event: str) -> bool:
-        """Whether any plugin can run at an event."""
-        return event in ORIGINAL or any(event in events for events in self._events.values())
 
     def is_at(self, event: str, entry: Entry) -> bool:
         """Whether a plugin runs at an event."""
@@ -119,13 +117,15 @@ class Plans:
 
     def is_for_owed_only(self, event: str, entries: Iterable[Entry], *, is_sandbox: bool) -> bool:
         """Whether an event of a delete runs only plugins that are owed a delete."""
+        if not self._events:
+            return True
         return not any(self._runs_without_create(event, entry, is_sandbox=is_sandbox) for entry in entries)
 
     def of_create(self, event: str, entries: Sequence[Entry], target: Target) -> list[PluginStep]:
         """Returns the plugins of an event that is no delete, of the entries of conf.json, in their order."""
         if entries is not self._entries:
             self._entries, self._made = entries, {}
-        of = event, target.is_sandbox, self.is_exempt(target)
+        of = event, target.is_sandbox, bool(self._settings.exempt) and self.is_exempt(target)
         steps = self._made.get(of)
         if steps is None:
             steps = [self._step(event, entry, target) for entry in entries if self.is_at(event, entry)]

@@ -7,7 +7,7 @@ the OCI runtime specification's Go types; of the choice of NRI's fields: plugins
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from adapter.base import gojson
@@ -37,15 +37,16 @@ class Target:
         self.cgroups_path = message.linux.cgroups_path
         self._message: api.PodSandbox | api.Container | None = message
         self._pod: api.PodSandbox | None = pod
-        self._spec = self._labels = b""
+        self.is_sandbox = id_ == sandbox_id
+        """Whether the target is a pod."""
 
     @classmethod
     def restored(cls, id_: str, sandbox_id: str, pid: int, cgroups_path: str, *, spec: bytes, labels: bytes) -> Target:
         """Returns a target as an earlier process knew it; the texts are JSON."""
         target = cls(id_, sandbox_id, pid, api.Container(), api.PodSandbox())
         target.cgroups_path = cgroups_path
-        target._spec, target._message = spec, None
-        target._labels, target._pod = labels, None
+        target.spec, target._message = spec, None
+        target.labels, target._pod = labels, None
         return target
 
     @classmethod
@@ -54,28 +55,21 @@ class Target:
         return cls(id_, "", 0, api.Container(), api.PodSandbox())
 
     @property
-    def is_sandbox(self) -> bool:
-        """Whether the target is a pod."""
-        return self.id == self.sandbox_id
-
-    @property
     def namespace(self) -> str:
         """The namespace of the pod, empty if the runtime has not told it."""
         return self.names[0] if self.names else ""
 
-    @property
+    @cached_property
     def spec(self) -> bytes:
         """The request's `spec` as JSON."""
-        if self._message is not None:
-            self._spec, self._message = _spec(self._message), None
-        return self._spec
+        message, self._message = self._message, None
+        return _spec(message or api.Container())
 
-    @property
+    @cached_property
     def labels(self) -> bytes:
         """The request's `labels` as JSON: those of the pod."""
-        if self._pod is not None:
-            self._labels, self._pod = gojson.marshalled(gojson.string_map(self._pod.labels)), None
-        return self._labels
+        pod, self._pod = self._pod, None
+        return gojson.marshalled(gojson.string_map(pod.labels if pod is not None else {}))
 
     def let_go_of_messages(self) -> None:
         """Makes the JSON now: one message of a Synchronize keeps the memory of them all."""
@@ -87,14 +81,15 @@ class Target:
         Some runtimes leave most of them out at deletes. If they set the cgroup's path, the spec is complete, too.
         """
         self.sandbox_id = self.sandbox_id or earlier.sandbox_id
+        self.is_sandbox = self.id == self.sandbox_id
         self.pid = self.pid or earlier.pid
         if not self.cgroups_path:
             self.cgroups_path = earlier.cgroups_path
-            self._spec, self._message = earlier.spec, None
+            self.spec, self._message = earlier.spec, None
         if any(earlier.names[:2]):
             self.names = earlier.names
         if self.labels == b"{}":
-            self._labels = earlier.labels
+            self.labels = earlier.labels
 
     def __str__(self) -> str:
         """Returns the target's name in a log line."""

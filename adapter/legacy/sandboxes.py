@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from adapter.host.paths import in_root
 from adapter.legacy.plan import ORIGINAL
-from adapter.legacy.request import Target
 from adapter.nri.runtimes import Runtime
 from adapter.settings import DEFAULT_CONF_JSON, LegacySettings
 
@@ -89,9 +88,9 @@ class Sandboxes:
         """Whether the runtime reads the very same conf.json and runs its plugins for pods."""
         return self._verdict().are_left
 
-    def is_left(self, event: str, target: Target) -> bool:
-        """Whether an event is left to the runtime."""
-        return target.is_sandbox and event in ORIGINAL and self.are_left
+    def is_left(self, event: str) -> bool:
+        """Whether an event of a pod is left to the runtime."""
+        return event in ORIGINAL and self.are_left
 
     def describe(self, left: int = 0) -> str:
         """Returns who runs the plugins for pods and why, empty without a conf.json. It has `left` pods."""

@@ -12,9 +12,9 @@ from adapter.legacy.pending_updates import PendingUpdates, merge
 from adapter.legacy.request import Target
 from adapter.legacy.result import Result
 from adapter.oci import sizes
-from adapter.oci.patch import merged
+from adapter.oci.patch import in_order, merged
 from adapter.oci.resources import resources_from
-from adapter.oci.spec import adjustment, spec_from
+from adapter.oci.spec import adjustment, read
 from adapter.oci.values import Spec, members
 from adapter.proto import nri_pb2 as api
 
@@ -29,21 +29,15 @@ class UpdateAnswerBuilder(AnswerBuilder):
 
     def __init__(self, event: str, request: Any, target: Target, updates: PendingUpdates) -> None:
         super().__init__(event, request, target, updates)
-        self._edited: Spec | None = None
         self._update_of_target: api.ContainerUpdate | None = None
 
     @cached_property
-    def _before(self) -> Spec:
-        """The spec after the requested update."""
+    def _container(self) -> api.Container:
+        """The container after the requested update."""
         container = api.Container()
         container.CopyFrom(self._request.container)
         merge(container.linux.resources, self._request.linux_resources)
-        return spec_from(self._request.pod, container)
-
-    @property
-    def _current(self) -> Spec:
-        """The spec with the changes of the plugins so far."""
-        return self._before if self._edited is None else self._edited
+        return container
 
     def refuse_oversized(self) -> None:
         """See AnswerBuilder."""
@@ -51,21 +45,20 @@ class UpdateAnswerBuilder(AnswerBuilder):
         sizes.refuse_oversized(self._request.pod, requested, ["lists"])
         super().refuse_oversized()
 
-    def _spec(self) -> bytes:
-        return gojson.dumps(self._current)
-
-    def _more(self) -> dict[str, Any]:
-        return {"resources": resources_from(self._request.linux_resources)}
+    def _more(self) -> str:
+        return f',"resources":{gojson.encode(resources_from(self._request.linux_resources))}'
 
     def _adjust(self, plugin: str, result: Result) -> None:
-        if self._answered:
+        if self.is_answered:
             refuse(result, "it comes too late, the container is being updated without it")
             return
         refuse(result._replace(spec=None), _ONLY)
         patch = plain("spec", result.spec)
         if patch is None:
             return
-        spec = merged(self._current, patch)
+        patch = in_order(patch)
+        read(self._container, patch, self._before, self._edited)
+        spec = merged(self._edited, patch)
         _refuse_elsewhere(self._before, spec)
         update = container_update(self._target.id, _resources(self._before), _resources(spec), "spec.linux")
         update.ignore_failure = False

@@ -86,7 +86,8 @@ class Stub:
                 self._serve(event, came, is_heard)
             else:
                 self._waiting.pop(event.stream_id)(event)
-        self._flush()
+        if self._connection.out:  # an invalid request was refused
+            self._flush()
 
     def update_containers(
         self,
@@ -146,7 +147,10 @@ class Stub:
             self._refuse(request, Code.INTERNAL, f"undecodable {call.request.DESCRIPTOR.name}: {error}")
             return
         try:
-            answer = self._handle(call, message, request.payload, context)
+            if call.event:
+                answer = self._run(call.handler, message, context)
+            else:
+                answer = self._control(call, message, request.payload, context)
         except Exception as error:  # the exception is the answer to the call
             self._answer(request, context, None, error)
             return
@@ -156,9 +160,8 @@ class Stub:
         else:
             self._answer(request, context, answer)
 
-    def _handle(self, call: events.Call, message: Any, payload: bytes, context: Context) -> Any:
-        if call.event:
-            return self._run(call.handler, message, context)
+    def _control(self, call: events.Call, message: Any, payload: bytes, context: Context) -> Any:
+        """Serves a call that is no event of its own."""
         if call.method == "StateChange":
             return self._state_change(message, context)
         if call.method == "Configure":
@@ -223,7 +226,8 @@ class Stub:
     def _settle(self, request: Request, context: Context, reply: Any, error: Exception | None) -> None:
         self._answer(request, context, reply, error)
         self._unanswered.discard(request.stream_id)
-        self._tell_if_answered()
+        if self._on_answered is not None:
+            self._tell_if_answered()
 
     def _answer(self, request: Request, context: Context, reply: Any, error: Exception | None = None) -> bool:
         """Answers a call; returns True if the answer is the reply, False if it is an error."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from adapter.base.gojson import string_map
 from adapter.errors import NotAdjustable
 from adapter.oci import limits
 from adapter.oci.limits import element
 from adapter.oci.parts import Part
-from adapter.oci.shapes import Shape, put
+from adapter.oci.shapes import Shape, put, to_json
 from adapter.oci.values import Spec, as_list, as_object, members, read, text
 from adapter.proto import nri_pb2 as api
 
@@ -33,6 +34,12 @@ class Map(Part):
     def to_oci(self, container: Any) -> Spec:
         values = sorted(getattr(self.holder(container), self.name).items())  # Go sorts; protobuf's order is random
         return {name: self._written(value) if self.shape else value for name, value in values}
+
+    def to_json(self, container: Any) -> str:
+        if self.shape:
+            return super().to_json(container)
+        values = getattr(self.holder(container), self.name)
+        return string_map(values) if values else ""
 
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         old, new = members(before, place), members(after, place)
@@ -90,6 +97,10 @@ class NamedList(Part):
         self._key = shape.required
         self._marks = marks
         self._names = names
+
+    def to_json(self, container: Any) -> str:
+        values = getattr(self.holder(container), self.name)
+        return f"[{','.join([to_json(self.shape, value) for value in values])}]" if values else ""
 
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         target = getattr(self.holder(adjusted), self.name)

@@ -8,15 +8,20 @@ plugins, and pkg/runtime-tools/generate/generate.go applies them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from operator import attrgetter
+from typing import Any, TypeAlias
 
 from google.protobuf.message import Message
 
+from adapter.base.gojson import encode, quote
 from adapter.errors import NotAdjustable
 from adapter.oci import limits
 from adapter.oci.limits import inside
-from adapter.oci.shapes import Shape, write
+from adapter.oci.shapes import Shape, to_json, write
 from adapter.oci.values import Spec, is_empty, members, read, read_list, texts
+
+Texts: TypeAlias = dict[str, str]
+"""The JSON of a container's fields as OCI values, by the name of the field."""
 
 
 class Part:
@@ -30,15 +35,19 @@ class Part:
 
         A field of `linux` is `linux.NAME`. `kept` is why NRI cannot remove, for a part in which it cannot.
         """
-        *self._parents, self.name = field.split(".")
+        self.field = field
+        parents, _, self.name = field.rpartition(".")
+        self.holder: Callable[[Any], Any] = attrgetter(parents) if parents else _itself
+        """Returns the message in a container or an adjustment that has the field."""
         self.shape: Any = shape
         self._kept = kept
 
-    def holder(self, message: Any) -> Any:
-        """Returns the message in a container or an adjustment that has the field."""
-        for name in self._parents:
-            message = getattr(message, name)
-        return message
+    def to_json(self, container: Any) -> str:
+        """Returns the JSON of `to_oci`, empty if the field is not set."""
+        if not getattr(self.holder(container), self.name, None):  # as most fields
+            return ""
+        value = self.to_oci(container)
+        return "" if _is_unset(value) else encode(value)
 
     def to_oci(self, container: Any) -> Any:
         """Returns the OCI value of a container's field; None, or an empty value, if the field is not set."""
@@ -63,6 +72,10 @@ class Part:
         """Returns the value with the adjustment: `before` itself if nothing is adjusted, None if it is removed."""
         value = self.to_oci(adjustment)
         return before if _is_unset(value) else value
+
+
+def _itself(message: Any) -> Any:
+    return message
 
 
 def is_same(before: object, after: object) -> bool:
@@ -92,7 +105,36 @@ class Group(Part):
 
     def to_oci(self, container: Any) -> Spec:
         values = {key: part.to_oci(container) for key, part in self.parts.items()}
-        return {key: value for key, value in values.items() if not _is_unset(value)}
+        return {key: value for key, value in values.items() if value or isinstance(value, int)}
+
+    def read(self, container: Any, names: Any, before: Spec, edited: Spec) -> None:
+        """Adds the parts that a patch names to a specification `before`, and to `edited`, where plugins have edited it.
+
+        If the patch replaces the whole object, it names all parts.
+        """
+        for key in names if isinstance(names, dict) else self.parts:
+            part = self.parts.get(key)
+            if type(part) is Group:
+                members = names.get(key) if isinstance(names, dict) else None
+                part.read(container, members, before.setdefault(key, {}), edited.setdefault(key, {}))
+            elif part is not None and key not in before and not _is_unset(value := part.to_oci(container)):
+                before[key] = edited[key] = value
+
+    def edited_json(self, container: Any, texts: Texts, before: Spec, edited: Spec) -> str:
+        """Returns the object as JSON, empty if nothing is set: the parts that were read as they were edited."""
+        members = []
+        for key, part in self.parts.items():
+            text: str | None
+            if type(part) is Group:
+                text = part.edited_json(container, texts, before.get(key, {}), edited.get(key, {}))
+            elif key in edited or key in before:
+                text = encode(edited[key]) if key in edited else ""
+            elif (text := texts.get(part.field)) is None:
+                text = texts[part.field] = part.to_json(container)
+            if text:
+                members.append(f'"{key}":{text}')
+        members += [f"{quote(key)}:{encode(edited[key])}" for key in edited if key not in self.parts]
+        return f"{{{','.join(members)}}}" if members else ""
 
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         old, new = members(before, place), members(after, place)
@@ -165,8 +207,16 @@ class WholeObject(Part):
         self._removable = removable
 
     def _written(self, value: Any) -> Spec | None:
-        absent = self._removable and not getattr(value, self.shape.fields[self.shape.required].name)
-        return None if absent else write(self.shape, value)
+        return None if self._is_absent(value) else write(self.shape, value)
+
+    def _is_absent(self, value: Any) -> bool:
+        return self._removable and not getattr(value, self.shape.fields[self.shape.required].name)
+
+    def to_json(self, container: Any) -> str:
+        holder = self.holder(container)
+        value = getattr(holder, self.name, None)
+        is_set = value is not None and holder.HasField(self.name) and not self._is_absent(value)
+        return to_json(self.shape, value) if is_set else ""
 
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         """See Part. A message with the word for an absent object removes the object."""
@@ -229,51 +279,3 @@ class Appended(Part):
     def apply(self, adjustment: Any, before: Any) -> Any:
         added = self.to_oci(adjustment)
         return [*(before or []), *added] if added else before
-
-
-class CgroupLimits(Part):
-    """An object of cgroup limits. A limit can be set but not removed."""
-
-    def __init__(self, field: str, shape: Shape, no_change: Callable[[int], bool] = lambda _: False) -> None:
-        """Takes the shape. Runtimes ignore a `limit` for which `no_change` is true."""
-        super().__init__(field, shape)
-        self._no_change = no_change
-
-    def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
-        old, new = members(before, place), members(after, place)
-        for key in {**old, **new}:
-            if old.get(key) != new.get(key):
-                self._member(adjusted, key, old, new, place)
-
-    def _member(self, adjusted: Any, key: str, old: Spec, new: Spec, place: str) -> None:
-        was, becomes, where = old.get(key), new.get(key), inside(place, key)
-        if key not in self.shape.fields:
-            super().adjust(adjusted, was, becomes, where)
-        elif becomes is None or (becomes == "" and key in ("cpus", "mems")):
-            if not is_empty(was):
-                raise NotAdjustable(where, limits.KEPT)
-        else:
-            message = read(self.shape, {key: becomes}, place)
-            target = getattr(self.holder(adjusted), self.name)
-            target.SetInParent()
-            target.MergeFrom(message)
-
-    def apply(self, adjustment: Any, before: Any) -> Any:
-        holder = self.holder(adjustment)
-        if not holder.HasField(self.name):
-            return before
-        changes = write(self.shape, getattr(holder, self.name))
-        if self._no_change(changes.get("limit", 0)):
-            changes.pop("limit", None)
-        return {**(before or {}), **changes}
-
-
-class Memory(CgroupLimits):
-    """The memory limits. Runtimes change only `limit`, and set `swap` to the same number."""
-
-    def _member(self, adjusted: Any, key: str, old: Spec, new: Spec, place: str) -> None:
-        limit = new.get("limit")
-        swap_follows = key == "swap" and old.get("limit") != limit == new.get("swap")
-        if key != "limit" and not swap_follows:
-            raise NotAdjustable(inside(place, key), "runtimes change only the limit")
-        super()._member(adjusted, key, old, new, place)

@@ -23,15 +23,19 @@ def merged(spec: Spec, patch: object) -> Spec:
     A `cgroupsPath` at the top, as in README-v0.1.0, means `linux.cgroupsPath`. Raises NotAdjustable for a patch that
     cannot be merged. `adjustment` checks whether the result is a valid specification.
     """
-    return _object(spec, _with_cgroups_path_in_linux(as_object(patch, "spec")), "")
+    return _object(spec, in_order(patch), "")
 
 
-def _with_cgroups_path_in_linux(patch: Spec) -> Spec:
-    """Returns the patch with its top `cgroupsPath` moved to `linux`, unless the patch has one there too."""
-    if "cgroupsPath" not in patch:
-        return patch
-    moved = dict(patch)
-    moved["linux"] = {"cgroupsPath": moved.pop("cgroupsPath"), **members(patch.get("linux"), "linux")}
+def in_order(patch: object) -> Spec:
+    """Returns the patch with its top `cgroupsPath` moved to `linux`, unless the patch has one there too.
+
+    Raises NotAdjustable if it is no object.
+    """
+    moved = as_object(patch, "spec")
+    if "cgroupsPath" not in moved:
+        return moved
+    moved = dict(moved)
+    moved["linux"] = {"cgroupsPath": moved.pop("cgroupsPath"), **members(moved.get("linux"), "linux")}
     return moved
 
 

@@ -5,17 +5,18 @@ Errors name the place in the adjustment.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, lru_cache
 from typing import Any
 
 from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
-from adapter.base.gojson import kind
+from adapter.base.gojson import encode, kind, quote, string_map
 from adapter.errors import NotAdjustable, unknown
 from adapter.oci.limits import element, ill_typed, inside
+from adapter.oci.shapes import KEPT, KEPT_LENGTH
 from adapter.oci.spec import refuse_ineffective
 from adapter.oci.values import as_list, as_object, text
 from adapter.proto import nri_pb2 as api
@@ -29,27 +30,52 @@ _WANTED = {
 }
 
 
-def written(message: Any) -> dict[str, Any]:
-    """Returns a message as json_format.MessageToDict does, with the proto's names, but faster."""
-    return {field.name: _writer(field)(value) for field, value in message.ListFields()}
+def to_json(message: Any, known: Mapping[str, str] = {}) -> str:
+    """Returns a message as JSON, as json_format writes it with the proto's names. `known` has the JSON of some fields.
+
+    A pod, and most of the messages in a container, come again with other containers: their JSON is kept.
+    """
+    members = [
+        f'"{field.name}":{known.get(field.name) or _writer(field)(value)}' for field, value in message.ListFields()
+    ]
+    return f"{{{','.join(members)}}}"
+
+
+def kept(message: Any) -> str:
+    """Returns the same as `to_json`, which is made once for messages that come again."""
+    serialized = message.SerializeToString()
+    return _kept(message.DESCRIPTOR, serialized) if len(serialized) <= KEPT_LENGTH else to_json(message)
+
+
+@lru_cache(KEPT)
+def _kept(message: Descriptor, serialized: bytes) -> str:
+    return to_json(GetMessageClass(message).FromString(serialized))
 
 
 @cache
-def _writer(field: FieldDescriptor) -> Callable[[Any], Any]:
+def _writer(field: FieldDescriptor) -> Callable[[Any], str]:
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
-        of_value = _writer(field.message_type.fields_by_name["value"])
-        return lambda values: {key: of_value(values[key]) for key in values}
+        return _map_writer(field.message_type.fields_by_name["value"])
     one = _writer_of_one(field)
-    return (lambda values: [one(value) for value in values]) if field.is_repeated else one
+    return (lambda values: f"[{','.join(map(one, values))}]") if field.is_repeated else one
 
 
-def _writer_of_one(field: FieldDescriptor) -> Callable[[Any], Any]:
+def _map_writer(of_value: FieldDescriptor) -> Callable[[Any], str]:
+    if of_value.cpp_type == of_value.CPPTYPE_STRING:
+        return string_map
+    one = _writer(of_value)
+    return lambda values: f"{{{','.join([f'{quote(key)}:{one(values[key])}' for key in values])}}}"
+
+
+def _writer_of_one(field: FieldDescriptor) -> Callable[[Any], str]:
     if field.message_type is not None:
-        return written
+        return kept
     if field.enum_type is not None:
-        words = {number: value.name for number, value in field.enum_type.values_by_number.items()}
-        return lambda number: words.get(number, number)
-    return str if field.cpp_type in (field.CPPTYPE_INT64, field.CPPTYPE_UINT64) else lambda value: value
+        words = {number: f'"{value.name}"' for number, value in field.enum_type.values_by_number.items()}
+        return lambda number: words.get(number, str(number))
+    if field.cpp_type in (field.CPPTYPE_INT64, field.CPPTYPE_UINT64):
+        return '"{}"'.format
+    return quote if field.cpp_type == field.CPPTYPE_STRING else encode
 
 
 def parse(value: Any, place: str) -> api.ContainerAdjustment:

@@ -8,10 +8,19 @@ Source: runtime-spec specs-go/config.go, containerd/nri pkg/api. A small module:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 
+from adapter.base.gojson import encode
+
+KEPT, KEPT_LENGTH = 64, 8 << 10
+"""How many different messages are kept as JSON, and the most bytes of one.
+
+Most mounts and namespaces of a node's containers, and their seccomp policy, are the same.
+"""
 _KEYS = {
     "clos_id": "closID",
     "default_errno": "defaultErrnoRet",
@@ -40,7 +49,8 @@ class Field(NamedTuple):
     is_repeated: bool
 
 
-class Shape(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Shape:
     """An OCI object and NRI's message for it. `required` is the member that the object must have."""
 
     message: type[Any]
@@ -80,6 +90,17 @@ def write(shape: Shape, message: Any) -> dict[str, Any]:
         if value or always or optional:
             written[key] = value
     return written
+
+
+def to_json(shape: Shape, message: Any) -> str:
+    """Returns the JSON of `write`, which is made once for messages that come again."""
+    serialized = message.SerializeToString()
+    return _kept(shape, serialized) if len(serialized) <= KEPT_LENGTH else encode(write(shape, message))
+
+
+@lru_cache(KEPT)
+def _kept(shape: Shape, serialized: bytes) -> str:
+    return encode(write(shape, shape.message.FromString(serialized)))
 
 
 def put(mapping: Any, name: str, value: Any) -> None:

@@ -14,9 +14,10 @@ from google.protobuf.message import Message
 from adapter.errors import NotAdjustable
 from adapter.oci import limits
 from adapter.oci.named_parts import Env, Map, Mounts, NamedList
-from adapter.oci.parts import Appended, Args, CgroupLimits, Group, Memory, Rdt, Scalar, User, WholeObject
+from adapter.oci.parts import Appended, Args, Group, Rdt, Scalar, Texts, User, WholeObject
 from adapter.oci.precision import restore_precision
-from adapter.oci.resources import CPU, HUGEPAGE, MEMORY, PIDS, RULE, resources_from
+from adapter.oci.resource_parts import CgroupLimits, Memory, Resources
+from adapter.oci.resources import CPU, HUGEPAGE, MEMORY, PIDS, RULE
 from adapter.oci.shapes import shape
 from adapter.oci.values import Spec, as_object, int64, text
 from adapter.proto import nri_pb2 as api
@@ -40,14 +41,7 @@ HOOKS = {field.json_name: field.name for field in api.Hooks.DESCRIPTOR.fields}
 """NRI's field for each stage of hooks."""
 
 
-class _Resources(Group):
-    def to_oci(self, container: Any) -> Spec:
-        """See Part. `pids` without a limit are omitted: Go types before runtime-spec 1.3 would write 0 for them."""
-        resources = resources_from(container.linux.resources)
-        return {key: part for key, part in resources.items() if part or key != "pids"}
-
-
-_RESOURCES = _Resources(
+_RESOURCES = Resources(
     devices=Appended("linux.resources.devices", RULE, "NRI can only append rules"),
     memory=Memory("linux.resources.memory", MEMORY, lambda limit: limit == 0),
     cpu=CgroupLimits("linux.resources.cpu", CPU),
@@ -93,6 +87,22 @@ def spec_from(pod: api.PodSandbox, container: api.Container) -> Spec:
     not used so far. Reverses pkg/api's FromOCI functions.
     """
     return SPEC.to_oci(container)
+
+
+def to_json(container: api.Container, texts: Texts, before: Spec, edited: Spec) -> str:
+    """Returns the specification of a container as JSON.
+
+    The parts in `before`, from `read`, are written as in `edited`. `texts` keeps the JSON of the others.
+    """
+    return SPEC.edited_json(container, texts, before, edited) or "{}"
+
+
+def read(container: api.Container, patch: Any, before: Spec, edited: Spec) -> None:
+    """Adds the parts of the specification that a patch names to `before`, and to `edited`, the edited specification.
+
+    A patch of None names all parts.
+    """
+    SPEC.read(container, patch, before, edited)
 
 
 def adjustment(before: Spec, after: Spec) -> api.ContainerAdjustment:

@@ -135,7 +135,7 @@ def read(shape: Shape, value: object, place: str) -> Any:
 
 def _set(message: Any, field: Field, member: object, place: str) -> None:
     holder, name = (getattr(message, field.name), "value") if field.optional else (message, field.name)
-    if field.value.is_repeated:
+    if field.is_repeated:
         elements = enumerate(as_list(member, place))
         getattr(holder, name).extend([_element(field, element, f"{place}[{number}]") for number, element in elements])
     else:
@@ -145,10 +145,10 @@ def _set(message: Any, field: Field, member: object, place: str) -> None:
 def _element(field: Field, value: object, place: str) -> Any:
     if field.shape:
         return read(field.shape, value, place)
-    if field.value.enum_type is None:
+    if field.words is None:
         return _READERS[field.value.type](value, place)
     word = text(value, place)
-    number = field.value.enum_type.values_by_name.get(word)
+    number = field.words.values_by_name.get(word)
     if number is None or word in _NO_WORDS:
         raise ill_typed(place, "an unknown word")
     return number.number

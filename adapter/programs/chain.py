@@ -73,10 +73,8 @@ class JobState(Key):
 
     WAITING = auto()
     """An earlier job must end first."""
-    STARTING = auto()
-    """A program is about to be spawned."""
     RUNNING = auto()
-    """A program runs and has printed no complete result."""
+    """A program runs, or is about to be spawned, and has printed no complete result."""
     PRINTED = auto()
     """A program has printed its result, works on, and is not waited for any longer."""
     ENDED = auto()
@@ -87,7 +85,6 @@ class Input(Key):
 
     GO = auto()
     """The jobs before this one have ended."""
-    STARTED = auto()
     NOT_STARTED = auto()
     """The program could not be spawned."""
     PRINTED = auto()
@@ -103,9 +100,10 @@ class Action(Key):
     """What the driver must do, in the order of the list."""
 
     SPAWN = auto()
-    """Spawn the chain's current program, and report STARTED or NOT_STARTED at once."""
-    FEED = auto()
-    """Write the request to the program's stdin."""
+    """Spawn the chain's current program, write the request to its stdin, and set its limit.
+
+    NOT_STARTED must be reported at once if it cannot be spawned.
+    """
     SET_LIMIT = auto()
     """Set the timer for the program's time limit."""
     ANSWER = auto()
@@ -126,32 +124,28 @@ Row: TypeAlias = Mapping[Input, tuple[Transition, Transition]]
 
 # A global name is faster than an enumeration's attribute.
 AT_FAILURE, NEVER, AT_ANSWER = Ends
-WAITING, STARTING, RUNNING, PRINTED, ENDED = JobState
-_GO, _STARTED, _NOT_STARTED, _PRINTED, _EXITED, _TIME_IS_UP, _LIMIT = Input
-SPAWN, _FEED, _SET_LIMIT, _ANSWER, _KILL, _LEAVE, _LET_WORK, _NEXT = Action
+WAITING, RUNNING, PRINTED, ENDED = JobState
+_GO, _NOT_STARTED, _PRINTED, _EXITED, _TIME_IS_UP, _LIMIT = Input
+SPAWN, _SET_LIMIT, _ANSWER, _KILL, _LEAVE, _LET_WORK, _NEXT = Action
 
 _WAIT: Transition = WAITING, (_ANSWER,)
-_START: Transition = STARTING, (SPAWN,)
-_RUN: Transition = RUNNING, (_FEED, _SET_LIMIT)
+_START: Transition = RUNNING, (SPAWN,)
 _GO_LATE: Transition = RUNNING, (_ANSWER, _KILL, _SET_LIMIT)
-_REPLACE: Transition = STARTING, (_LEAVE, SPAWN)
+_REPLACE: Transition = RUNNING, (_LEAVE, SPAWN)
 _WORK: Transition = PRINTED, (_LET_WORK,)
-_ANSWER_AND_START: Transition = STARTING, (_ANSWER, SPAWN)
+_ANSWER_AND_START: Transition = RUNNING, (_ANSWER, SPAWN)
 _END: Transition = ENDED, (_ANSWER, _NEXT)
 _LEAVE_AND_END: Transition = ENDED, (_LEAVE, _ANSWER, _NEXT)
 
 # Each input leads to one of two transitions: the left one if the chain has a program to run, the right one if not.
-# An input that a state does not list cannot happen there: in STARTING, for example, no timer fires.
+# An input that a state does not list cannot happen there.
 TRANSITIONS: Mapping[JobState, Row] = {
     WAITING: {
         _GO: (_START, _END),
         _TIME_IS_UP: (_WAIT, _END),
     },
-    STARTING: {
-        _STARTED: (_RUN, _RUN),
-        _NOT_STARTED: (_START, _END),
-    },
     RUNNING: {
+        _NOT_STARTED: (_START, _END),
         _EXITED: (_START, _END),
         _PRINTED: (_WORK, _WORK),
         _TIME_IS_UP: (_GO_LATE, _LEAVE_AND_END),
@@ -191,30 +185,22 @@ class Chain(Generic[S]):
         """The failures that the last input has brought."""
         self._ends = ends
         self._begun = steps is not None
-        self._steps = list(steps or ())
+        self.steps = list(steps or ())
+        """The programs that are not done, in their order; the first is the current one: to be run next, or running."""
 
     def begin(self, steps: Sequence[S]) -> None:
         """Names the programs."""
         self._begun = True
-        self._steps = list(steps)
-
-    @property
-    def steps(self) -> Sequence[S]:
-        """The programs that are not done, in their order; the first is the current one: to be run next, or running."""
-        return self._steps
+        self.steps = list(steps)
 
     @property
     def is_over(self) -> bool:
         """Whether no program is left to run."""
-        return self._begun and not self._steps
+        return self._begun and not self.steps
 
     def go(self) -> Actions:
         """The jobs before this one have ended."""
         return self._receive(_GO)
-
-    def started(self) -> Actions:
-        """The current program has been spawned."""
-        return self._receive(_STARTED)
 
     def not_started(self, reason: str) -> Actions:
         """The current program could not be spawned."""
@@ -247,7 +233,7 @@ class Chain(Generic[S]):
         transitions = TRANSITIONS[self.state].get(input_)
         if transitions is None or (self.is_answered and input_ is _TIME_IS_UP):
             raise LocalProtocolError(f"{input_.name} in state {self.state.name}{', answered' * self.is_answered}")
-        self.state, actions = transitions[self.is_over]
+        self.state, actions = transitions[self._begun and not self.steps]
         if self.is_answered:
             return tuple(action for action in actions if action is not _ANSWER)
         self.is_answered = _ANSWER in actions
@@ -257,31 +243,31 @@ class Chain(Generic[S]):
         if isinstance(result, Failure):
             return [self._fail(result.reason)]
         self.results.append(result)
-        del self._steps[0]
+        del self.steps[0]
         return ()
 
     def _fail(self, reason: str) -> ProgramError:
         """Takes the current program's failure and returns it as an error."""
-        step = self._steps.pop(0)
+        step = self.steps.pop(0)
         error = step.error(reason)
         if step.policy.fail:
             self.error = self.error or error
             if self._ends is not NEVER:
-                self._steps.clear()
+                self.steps.clear()
         return error
 
     def _overdue(self, reason: str) -> list[ProgramError]:
         """Judges the programs that are not done when the event must be answered; returns their failures."""
         errors: list[ProgramError] = []
         if self._ends is AT_ANSWER:
-            while self._steps:
+            while self.steps:
                 errors.append(self._fail("no time was left" if errors else reason))
-        elif self._ends is AT_FAILURE and (step := next((one for one in self._steps if one.policy.fail), None)):
+        elif self._ends is AT_FAILURE and (step := next((one for one in self.steps if one.policy.fail), None)):
             if self.state is not RUNNING:
                 reason = f"not run: {reason}"
-            elif step is not self._steps[0]:
-                reason = f"not run: {self._steps[0].name}: {reason}"
+            elif step is not self.steps[0]:
+                reason = f"not run: {self.steps[0].name}: {reason}"
             self.error = step.error(reason)
-            self._steps.clear()
+            self.steps.clear()
             errors.append(self.error)
         return errors

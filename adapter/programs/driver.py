@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from adapter.base.loop import NO_TIMER, Timer
 from adapter.errors import ProgramError
@@ -23,23 +24,6 @@ _BUG = "meets a bug of the adapter, which has logged it"
 _RESULT_BUG = Failure(f"its result {_BUG}")
 
 
-class Slowest(Generic[S]):
-    """The program of an event that took longest."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self._step: S | None = None
-
-    def note(self, seconds: float, step: S) -> None:
-        """Notes the time of a program."""
-        if seconds > self.seconds or self._step is None:
-            self.seconds, self._step = seconds, step
-
-    def __str__(self) -> str:
-        """Returns which program has taken the most time, and what bounds it; empty if none has run."""
-        return f"{self._step.name} took {self.seconds:.1f} s ({self._step.limit})" if self._step is not None else ""
-
-
 class Driver(Work[S]):
     """Runs the programs of one event. A subclass says what the programs are, and what becomes of their output."""
 
@@ -55,8 +39,8 @@ class Driver(Work[S]):
         self._late_limit = late_limit
         self._step: S
         """The program that was started last, or could not be started."""
-        self._slowest = Slowest[S]()
-        """Of the programs that have printed a result."""
+        self._slowest: tuple[float, S] | None = None
+        """Of the programs that have printed a result, the one that took longest, with its seconds."""
         self._process: Process | None = None
         self._deadline = self._limit = NO_TIMER
         self._left: dict[Process, Timer] = {}
@@ -81,17 +65,18 @@ class Driver(Work[S]):
         self._do(self.chain.go())
 
     def _do(self, actions: Actions) -> None:
-        """Carries out actions, and the actions that spawning a program leads to."""
+        """Carries out actions, and the actions that a program leads to that cannot be started."""
         if self.chain.failures:
             self._report()
         due = list(actions)
         for action in due:
-            if action is SPAWN:
-                due += self._start()
-            else:
-                _safely(self, action, None, _ACTIONS[action], self)
+            try:
+                due += _ACTIONS[action](self) or ()
+            except Exception:
+                _log_bug(self, action)
 
     def _start(self) -> Actions:
+        """Starts the current program; returns what follows if that is not possible."""
         step = self._step = self.chain.steps[0]
         try:
             program = self._program(step)
@@ -105,31 +90,32 @@ class Driver(Work[S]):
             log.exception("a bug: %s cannot be started", step.name)
             reason = f"its start {_BUG}"
         else:
-            return self.chain.started()
+            self._feed(self._process)
+            self._set_limit()
+            return ()
         is_told = _safely(self, "a failed start", True, self._observer.on_not_started, self, step)
         actions = self.chain.not_started(reason)
         self._report(is_told=is_told)
         return actions
 
-    def _feed(self) -> None:
-        assert self._process is not None  # noqa: S101 - FEED follows on STARTED only
+    def _feed(self, process: Process) -> None:
         try:
             request = self._request(self._step)
             self._observer.before_feed(self, self._step)
         except Exception:  # the program has been spawned: its exit must be watched all the same
             log.exception("a bug: there is no request for %s", self._step.name)
             request = b""
-            self._process.kill()
-        self._process.feed(request)
+            process.kill()
+        process.feed(request)
 
     def _set_limit(self) -> None:
         """Sets the timer for the current program's time limit, if it has one."""
-        assert self._process is not None  # noqa: S101 - SET_LIMIT comes only after FEED, or while a program runs
-        self._limit.cancel()
+        assert self._process is not None  # noqa: S101 - a program runs
         limits = [self._step.policy.timeout] if self._step.policy.timeout else []
         if self.chain.is_answered:
             limits.append(self._late_limit)
         if limits:
+            self._limit.cancel()
             self._limit = self._runner.loop.call_at(self._process.started + min(limits), self._on_limit)
 
     def _answer(self) -> None:
@@ -166,7 +152,7 @@ class Driver(Work[S]):
     def _end_if_alone(self) -> None:
         """Lets the next jobs start, if none of the programs works on: a delete must not overtake its create."""
         if self.chain.state is ENDED and not self._left:
-            _safely(self, "its end", None, self._observer.on_end, self)
+            self._observer.on_end(self)
 
     # Inputs
 
@@ -181,8 +167,9 @@ class Driver(Work[S]):
             self._do(self.chain.time_is_up(""))
             return
         running, reason = self._step if self._process is not None else None, self._lateness()
-        if self._process is not None and self._slowest.seconds > self._runner.loop.time() - self._process.started:
-            reason += f": {self._slowest}"
+        since = self._runner.loop.time() - self._process.started if self._process is not None else math.inf
+        if self._slowest is not None and self._slowest[0] > since:
+            reason += f": {_took(*self._slowest)}"
         actions = self.chain.time_is_up(reason)
         if self.chain.state is not ENDED:
             log.warning("%s: %s; it goes on after the answer", self, running.error(reason) if running else reason)
@@ -208,14 +195,16 @@ class Driver(Work[S]):
         else:
             result = _safely(self, "a result", _RESULT_BUG, self._result, self._step, process)
         seconds = self._runner.note(process, FAILED if isinstance(result, Failure) else DONE)
-        self._slowest.note(seconds, self._step)
+        if self._slowest is None or seconds > self._slowest[0]:
+            self._slowest = seconds, self._step
         return result
 
     def _detach(self) -> Process:
         """Returns the current program, which is not waited for any longer."""
         process, self._process = self._process, None
         assert process is not None  # noqa: S101 - the chain has been in the state RUNNING
-        self._limit.cancel()
+        if self._limit is not NO_TIMER:
+            self._limit.cancel()
         _safely(self, "the end of a program", None, self._observer.on_done, self, self._step)
         return process
 
@@ -225,7 +214,7 @@ class Driver(Work[S]):
             self._runner.accounts[self._step.name].late += 1
         if self._process is not None:
             return f"no result within {self._runner.loop.time() - self._process.started:.1f} s"
-        return str(self._slowest) or self._lateness_before()
+        return _took(*self._slowest) if self._slowest is not None else self._lateness_before()
 
     def _report(self, *, is_told: bool = True) -> None:
         for error in self.chain.failures:
@@ -239,9 +228,18 @@ def _safely(driver: Driver[Any], doing: object, instead: T, function: Callable[.
     try:
         return function(*arguments)
     except Exception:
-        printed = driver._process and quoted(driver._process.stdout)
-        log.exception("a bug: %s: %s (its program has printed: %s)", driver, doing, printed)
+        _log_bug(driver, doing)
         return instead
+
+
+def _log_bug(driver: Driver[Any], doing: object) -> None:
+    printed = driver._process and quoted(driver._process.stdout)
+    log.exception("a bug: %s: %s (its program has printed: %s)", driver, doing, printed)
+
+
+def _took(seconds: float, step: Step) -> str:
+    """Returns how long a program took, and what bounds it."""
+    return f"{step.name} took {seconds:.1f} s ({step.limit})"
 
 
 def _kill_if_asked(driver: Driver[Any]) -> None:
@@ -253,8 +251,8 @@ def _let_work(driver: Driver[Any]) -> None:
     driver._runner.let_work(driver._detach())
 
 
-_ACTIONS: Mapping[Action, Callable[[Driver[Any]], None]] = {
-    Action.FEED: Driver._feed,
+_ACTIONS: Mapping[Action, Callable[[Driver[Any]], Actions | None]] = {
+    SPAWN: Driver._start,
     Action.SET_LIMIT: Driver._set_limit,
     Action.ANSWER: Driver._answer,
     Action.KILL_IF_ASKED: _kill_if_asked,

@@ -60,11 +60,8 @@ class Programs:
         ]
         self._fault = partial(TrustedPrograms(trust).fault, search=self.path)
 
-    def find(self, type_: str) -> str:
-        """Returns the path of a plugin's program. Raises PluginError."""
-        with programs_namespace:
-            return find(type_, self._directories, self._fault)
-
     def program(self, type_: str) -> Program:
         """Returns what is executed for a plugin. Raises PluginError."""
-        return Program(type_, self.find(type_), (type_, "invoke"), self._environment)
+        with programs_namespace:
+            path = find(type_, self._directories, self._fault)
+        return Program(type_, path, (type_, "invoke"), self._environment)

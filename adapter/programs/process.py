@@ -60,11 +60,14 @@ class Process:
         self._stdout = bytearray()
         self.max_stdout = MAX_STDOUT
         """Maximum bytes of the result. A large container is larger as a result, too."""
+        self.too_long = False
+        """Whether the output is longer than `max_stdout`."""
         self._request = memoryview(b"")
         """What is left to be written of the request; no copy, because a pipe takes a large request in many parts."""
         self._pipes_timer = NO_TIMER
-        self._is_left = False
-        self._is_waiting = False
+        self._watched: set[int] = set()
+        """The descriptors that the loop watches."""
+        self._is_left = self._is_waiting = False
         self._pidfd = -1
         self._child_ends = self._spawn(program)
 
@@ -119,18 +122,13 @@ class Process:
     def stdout(self) -> bytes:
         """The output so far, at most `max_stdout` bytes plus one chunk."""
         if self.status is None:
-            self._drain(self._read_stdout)
+            self._drain("_out")
         return bytes(self._stdout)
 
     @property
     def last_line(self) -> str:
         """The last line of stderr that was logged, for errors: it often says what is wrong."""
         return self._stderr.last
-
-    @property
-    def too_long(self) -> bool:
-        """Whether the output is longer than `max_stdout`."""
-        return len(self._stdout) > self.max_stdout
 
     @property
     def ending(self) -> str:
@@ -182,6 +180,7 @@ class Process:
         try:
             self._pidfd = os.pidfd_open(self.pid)
             self._loop.watch(self._pidfd, self._on_exit)
+            self._watched.add(self._pidfd)
         except (AttributeError, OSError):
             self._close("_pidfd")
             os.kill(self.pid, signal.SIGKILL)
@@ -189,14 +188,15 @@ class Process:
             raise
 
     def _watch_pipes(self) -> None:
-        for fd, read in ((self._out, self._read_stdout), (self._err, self._read_stderr)):
-            if fd >= 0:
-                self._watch_pipe(fd, read)
+        for name in ("_out", "_err"):
+            if (fd := getattr(self, name)) >= 0:
+                self._watch_pipe(fd, partial(self._take, name))
 
     def _watch_pipe(self, fd: int, callback: Callable[[], object], events: int = READ) -> None:
         """Watches a pipe of the running program. Without that, the program could wait for us for ever."""
         try:
             self._loop.watch(fd, callback, events)
+            self._watched.add(fd)
         except OSError as error:
             self._stderr.on_line(f"(a pipe cannot be watched: {error.strerror}: the program is killed)")
             self.kill()
@@ -218,25 +218,23 @@ class Process:
         self._close("_in")
         return True
 
-    def _read_stdout(self) -> int:
-        chunk = self._read("_out")
-        if not self.too_long:
+    def _take(self, name: str) -> int:
+        """Takes what a pipe has now; returns the number of bytes."""
+        chunk = self._read(name)
+        if chunk and name == "_err":
+            self._stderr.add(chunk)
+            if self._is_left and self._stderr.size > MAX_STDOUT:
+                self._close_flooded("_err", "stderr")
+        elif not self.too_long:
             self._stdout += chunk
+            self.too_long = len(self._stdout) > self.max_stdout
         elif chunk and self._is_left:
             self._close_flooded("_out", "stdout")
         return len(chunk)
 
-    def _read_stderr(self) -> int:
-        chunk = self._read("_err")
-        if chunk:
-            self._stderr.add(chunk)
-            if self._is_left and self._stderr.size > MAX_STDOUT:
-                self._close_flooded("_err", "stderr")
-        return len(chunk)
-
     def _close_flooded(self, name: str, stream: str) -> None:
-        text = f"(more than {MAX_STDOUT} bytes on {stream} from a program that was left: the pipe is closed)"
-        self._stderr.on_line(text)
+        amount = f"more than {MAX_STDOUT} bytes on {stream}"
+        self._stderr.on_line(f"({amount} from a program that was left: the pipe is closed)")
         self._close(name)
 
     def _read(self, name: str) -> bytes:
@@ -259,8 +257,9 @@ class Process:
     def _stop_waiting(self, on_end: Callable[[Self], None], on_line: Callable[[str], None]) -> None:
         self._is_waiting = False
         self._on_end, self._stderr.on_line = on_end, on_line
-        for fd in (self._out, self._err):
+        for fd in self._watched - {self._pidfd}:
             self._loop.unwatch(fd)
+        self._watched &= {self._pidfd}
 
     def _kill_group(self) -> None:
         """Kills all processes of the program; not after the exit: its pid may be used again."""
@@ -274,24 +273,28 @@ class Process:
         self.status = children.reap(self.pid)
         self._pipes_timer.cancel()
         # The pipes hold the program's output now. Children that keep the pipes open are not waited for.
-        self._drain(self._read_stdout)
-        self._drain(self._read_stderr)
-        self._stderr.end()
+        self._drain("_out")
+        self._drain("_err")
+        if self._stderr.size:
+            self._stderr.end()
         try:
             self._on_end(self)  # before the clean-up: the runtime waits
         finally:
             for name in ("_pidfd", "_in", "_out", "_err"):
-                self._close(name)
+                if getattr(self, name) >= 0:
+                    self._close(name)
 
-    def _drain(self, read: Callable[[], int]) -> None:
+    def _drain(self, name: str) -> None:
         """Reads at most what a pipe can hold: a child left behind may go on writing."""
         for _ in range(MAX_STDOUT // _CHUNK):
-            if read() < _CHUNK:
+            if self._take(name) < _CHUNK:
                 return
 
     def _close(self, name: str) -> None:
         fd: int = getattr(self, name)
         if fd >= 0:
-            self._loop.unwatch(fd)
+            if fd in self._watched:
+                self._watched.remove(fd)
+                self._loop.unwatch(fd)
             os.close(fd)
             setattr(self, name, -1)

@@ -57,7 +57,8 @@ class Connection:
         self._serve, self._call = serve, call
         self._frames = mux.FrameReader()
         self._readers = {serve: ttrpc.MessageReader(), call: ttrpc.MessageReader()}
-        self._out: list[bytes] = []
+        self.out: list[bytes] = []
+        """What `data_to_send` takes."""
         self._last_served = 0
         self._next_call = 1
         self._pending: set[int] = set()
@@ -82,10 +83,10 @@ class Connection:
 
         Another thread may add bytes in `receive_data`: only the bytes returned are removed.
         """
-        if not self._out:
+        if not self.out:
             return b""
-        taken = self._out[:]
-        del self._out[: len(taken)]
+        taken = self.out[:]
+        del self.out[: len(taken)]
         return b"".join(taken)
 
     def respond(self, stream_id: int, payload: bytes) -> None:
@@ -116,7 +117,7 @@ class Connection:
     def _send(self, conn_id: int, stream_id: int, type_: Type, envelope: bytes) -> None:
         if len(envelope) > ttrpc.MAX_LENGTH:
             raise MessageTooLarge(f"a message of {len(envelope)} bytes, at most {ttrpc.MAX_LENGTH}")
-        self._out.append(mux.frames(conn_id, ttrpc.message(stream_id, type_, envelope)))
+        self.out.append(mux.frames(conn_id, ttrpc.message(stream_id, type_, envelope)))
 
     def _request(self, stream_id: int, type_: int, envelope: bytes | None) -> Request | None:
         if type_ not in (REQUEST, DATA):

@@ -28,7 +28,7 @@ class Program(NamedTuple):
 def test_what_cannot_happen_is_an_error() -> None:
     of = Chain[Program](Ends.AT_FAILURE, ())
     assert of.go() == (Action.ANSWER, Action.NEXT)
-    for input_ in (of.go, of.started, lambda: of.time_is_up("x"), lambda: of.limit_reached("x")):
+    for input_ in (of.go, lambda: of.time_is_up("x"), lambda: of.limit_reached("x")):
         with pytest.raises(LocalProtocolError):
             input_()
     of = Chain[Program](Ends.NEVER)
@@ -50,17 +50,13 @@ def chain(ends: Ends, fails: Sequence[bool], *, is_running: bool = True) -> Chai
     of = Chain(ends, [Program(name, Policy(fail)) for name, fail in zip("abc", fails, strict=True)])
     if is_running:
         of.go()
-        of.started()
     return of
 
 
 def exit_with(of: Chain[Program], result: object) -> list[str]:
-    """The running program exits, and the next one is started; returns the failures."""
+    """The running program exits; returns the failures."""
     of.exited(result)
-    failures = list(map(str, of.failures))
-    if not of.is_over:
-        of.started()
-    return failures
+    return list(map(str, of.failures))
 
 
 def left(of: Chain[Program]) -> str:

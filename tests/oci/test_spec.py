@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict, ParseDict
 
-from adapter.oci.protojson import written
-from adapter.oci.spec import apply, spec_from
+from adapter.oci import protojson
+from adapter.oci.patch import merged
+from adapter.oci.spec import adjustment, apply, read, spec_from, to_json
 from adapter.oci.values import Spec
 from adapter.proto import nri_pb2 as api
 
@@ -137,4 +139,33 @@ def test_a_message_is_written_as_protobufs_own_json_module_writes_it() -> None:
     unknown = api.Container(state=99, created_at=1 << 60)  # type: ignore[arg-type]
     messages = [ParseDict(CONTAINER, api.Container()), unknown, *(creation(field, 3000) for field in FIELDS)]
     for message in messages:
-        assert written(message) == MessageToDict(message, preserving_proto_field_name=True)
+        assert json.loads(protojson.to_json(message)) == MessageToDict(message, preserving_proto_field_name=True)
+
+
+PATCHES: list[Spec] = [
+    {"process": {"env": ["A=2", "NEW=1"]}},
+    {"process": {"rlimits": [{"type": "RLIMIT_CORE", "soft": 0, "hard": 0}], "ioPriority": None}},
+    {"linux": {"resources": {"memory": {"limit": 1 << 27}}}, "annotations": {"new": "1"}},
+    {"mounts": [{"destination": "/new", "type": "tmpfs", "source": "t"}], "unknown": {}},
+    {"hooks": {"poststop": [{"path": "/bin/last"}]}, "process": {"env": ["NEW=2"]}},
+    {"linux": {"cgroupsPath": "/new", "sysctl": {"a": "2"}, "namespaces": [{"type": "network", "path": "/a"}]}},
+]
+
+
+def test_edits_of_the_parts_that_patches_name_are_those_of_the_whole_specification() -> None:
+    """Each plugin sees the edits before its own, and the answer has the same changes."""
+    container = ParseDict(CONTAINER, api.Container())
+    before: Spec = {}
+    edited: Spec = {}
+    texts: dict[str, str] = {}
+    whole = original = spec_from(api.PodSandbox(), container)
+    assert json.loads(to_json(container, texts, before, edited)) == whole
+    for number, patch in enumerate(PATCHES):
+        read(container, patch, before, edited)
+        assert ("mounts" in before) == (number > 2), "what no patch has named is not read"
+        edited, whole = merged(edited, patch), merged(whole, patch)
+        assert json.loads(to_json(container, texts, before, edited)) == whole
+        assert adjustment(before, edited) == adjustment(original, whole)
+    read(container, None, before, edited)
+    assert before == original
+    assert edited == whole

@@ -98,7 +98,7 @@ def _paths(config: Settings, conf_json: Config, hooks: HookFiles) -> Iterator[tu
     finder = Programs(config.legacy.path, config.legacy.environment, off)
     for entry in conf_json.entries:
         try:
-            path, root = finder.find(entry.type), config.host_root if programs_namespace.is_foreign else "/"
+            path, root = finder.program(entry.type).path, config.host_root if programs_namespace.is_foreign else "/"
         except PluginError:
             continue
         yield path, root

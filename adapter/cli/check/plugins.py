@@ -54,7 +54,7 @@ def programs(settings: LegacySettings, conf: Config) -> Iterator[Item]:
     types = dict.fromkeys(entry.type for entry in conf.entries)
     for type_ in types:
         try:
-            path = finder.find(type_)
+            path = finder.program(type_).path
         except PluginError as error:
             yield Item(PROBLEM, f"{type_}: {error.reason}")
             continue
