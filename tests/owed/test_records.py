@@ -309,6 +309,16 @@ def test_a_damaged_record_is_left_to_the_adapter_that_has_it_in_memory(start: St
     assert list(second.ledger.begin_deletes("c1")) == ENTRIES
 
 
+def test_a_record_keeps_its_file_though_a_later_create_names_another_pod(start: Start) -> None:
+    life = start()
+    life.ledger.add(target(), ENTRIES[0])
+    life.ledger.add(target(pod="other"), ENTRIES[1])
+    life = start()
+    assert files(life) == ["+pod+c1"]
+    delete(life.ledger, "c1")
+    assert files(life) == []
+
+
 def test_ids_that_are_no_file_names_have_records_too(start: Start) -> None:
     ids = ["../c", "a/b", ".", "..", "x" * 300, "ü\n", "+pod+c", "turns", "new+"]
     life = start()

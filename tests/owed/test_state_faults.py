@@ -257,6 +257,15 @@ def test_what_is_removed_while_it_is_read_is_owed_still(what: str, start: Start)
     assert after_a_kill(start) == {"c1": ["a"]}
 
 
+def test_what_another_adapter_has_written_in_the_new_directory_counts(start: Start) -> None:
+    life = start()
+    life.ledger.add(target("c1"), A)
+    shutil.rmtree(life.state.parent)
+    start(beside=True).ledger.add(target("c1"), B)
+    life.care()
+    assert after_a_kill(start) == {"c1": ["b"]}
+
+
 def test_after_the_directory_was_removed_the_next_adapter_learns_what_the_one_before_knows(start: Start) -> None:
     life = start()
     life.ledger.add(target("c1"), A)
