@@ -43,7 +43,8 @@ read under the id's lock, so a delete runs once, whoever asks for it: an event, 
 WHAT MAY STILL GO WRONG. A create whose plugin was killed between its note and its request counts as run. A delete under
 way at a kill may run twice. Changes that were sent in the microseconds before a kill may be sent again. An event that
 only a killed or hanging adapter has got is lost; if that was before the first start was counted (`owed.first_start`),
-its create counts as run. Plugins that were to run after the answer, for the time was up, are lost with their adapter.
+its create counts as run. If the state directory is removed, each adapter makes the records again that it knows: a
+delete that another one has run meanwhile may run twice. Plugins that were to run after the answer, for the time was up, are lost with their adapter.
 """
 
 from __future__ import annotations
