@@ -26,8 +26,8 @@ from .rows import Traffic, ends
 VERSIONS = ("v0.8.0", "v0.12.0", "v0.12.5")
 EVENTS = 20
 """At least so many come for each fault."""
-LOCKED = "another adapter, which works on"
-"""Part of the error of an event whose lock was not to be had in time."""
+TOLERATED = "another adapter, which works on", "no result within"
+"""Parts of the errors of events whose lock was not to be had in time, and that came while the adapter was stopped."""
 
 
 class Adapter:
@@ -101,7 +101,7 @@ def run(seed: int, directory: Path, marks: Counter[str]) -> str:
     try:
         node.start_runtime()
         adapters += [Adapter(node, f"{index:02}") for index in range(rng.choice((1, 2, 2, 3)))]
-        traffic = Traffic(node, rng, limit=(len(adapters) + 1) * LIMIT, tolerated=LOCKED)
+        traffic = Traffic(node, rng, limit=(len(adapters) + 1) * LIMIT, tolerated=TOLERATED)
         spans, was_removed = [(0.0, 0.0)], False
 
         def joined() -> bool:
