@@ -133,9 +133,7 @@ class Bridge:
             self._refuse_create(event, target)
             return None
         steps = self._plugins.plans.of_create(event, entries, target) if entries else []
-        if not steps and not (
-            with_hooks and turn is not None and self._turns is not None and self._turns.is_shared(turn)
-        ):
+        if not steps and not (with_hooks and self._is_shared(turn)):
             return None
         if not target.pid and target.cgroups_path and event != "CreateContainer":
             target.pid = cgroup.find_pid(target.cgroups_path)
