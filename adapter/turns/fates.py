@@ -33,9 +33,9 @@ another method, and is younger than `Turn.later`. By fact 1, an event that was r
 adapter began the next one; of one that perhaps was read too late, a moment is known at which it had not come yet.
 
 An event that is read too late, for the adapter was stopped, is left to the adapters that have got it in time, unless it
-is an end: perhaps they have ended, and the deletes are owed. An adapter that hangs keeps its lock:
-who gets the event next waits until its own deadline, then `onFailure` decides. An adapter that is alone, by fact 3,
-writes no notes. It knows that by one `stat` at each event with work: each adapter that joins makes the file longer.
+is an end: perhaps they have ended, and the deletes are owed. An adapter that hangs keeps its lock: who gets the event
+next waits until its own deadline, then `onFailure` decides. An adapter that is alone, by fact 3, writes no notes. It
+knows that by one `stat` at each event with work: each adapter that joins makes the file longer.
 
 Creates and deletes are not decided here. The record of an id (`owed.ledger`) has the creates without a delete. It is
 read under the id's lock, so a delete runs once, whoever asks for it: an event, a Synchronize, the end of a process.
@@ -43,7 +43,9 @@ read under the id's lock, so a delete runs once, whoever asks for it: an event, 
 WHAT MAY STILL GO WRONG. A create whose plugin was killed between its note and its request counts as run. A delete under
 way at a kill may run twice. Changes that were sent in the microseconds before a kill may be sent again. An event that
 only a killed or hanging adapter has got is lost; if that was before the first start was counted (`owed.first_start`),
-its create counts as run. Plugins that were to run after the answer, for the time was up, are lost with their adapter.
+its create counts as run. If the state directory is removed, each adapter makes the records again that it knows: a
+delete that another one has run meanwhile may run twice. Plugins that were to run after the answer, for the time was up,
+are lost with their adapter.
 """
 
 from __future__ import annotations

@@ -88,6 +88,7 @@ def test_what_is_absent_may_come_while_there_is_no_connection(back: Node, is_rea
     if is_read:
         back.loop.settle()
     back.bridge.on_runtime_gone()
+    back.loop.settle()
     back.loop.advance(2 * SECOND_LOOK)
     assert deletes(back) == []
     synchronize(back, [living_pod()], [listed("c2", STOPPED)])

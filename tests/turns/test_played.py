@@ -207,6 +207,13 @@ def test_what_another_has_answered_is_answered_at_once_while_its_plugins_run_on(
         assert [call.answered_at - call.at > 1 for call in event.got] == [True, False]
 
 
+def test_hooks_are_injected_once_where_no_plugin_runs(play: Play) -> None:
+    play.world.settings = play.world.settings._replace(plugins={})
+    play.start(2)
+    play.begin("pod")
+    assert given([play.begin("c")]) == [[["h"], []]]
+
+
 def test_a_plugin_that_runs_at_a_stop_without_a_create_runs_once(play: Play) -> None:
     at_stop = {"q": PluginSettings(events=frozenset({"StopContainer"}))}
     play.world.settings = play.world.settings._replace(plugins=at_stop)
