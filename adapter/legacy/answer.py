@@ -42,6 +42,7 @@ class AnswerBuilder:
         self._requested: list[api.ContainerUpdate] = []
         """Updates that go out if the event does not fail."""
         self._members = b""
+        self._extension: Extension | None = None
 
     def refuse_oversized(self) -> None:
         """Raises Oversized for a container that cannot be created because of its size."""
@@ -52,18 +53,33 @@ class AnswerBuilder:
 
     def extension(self) -> Extension:
         """Returns the part of a request that the original client did not send."""
-        if not self._members:
-            self._members = self._encode()
-        return Extension(self._spec(), self._members)
+        if self._extension is None:
+            self._members = self._members or self._encode()
+            self._extension = Extension(self._spec(), self._members)
+        return self._extension
 
     def accept(self, plugin: str, result: Result) -> None:
-        """Adds a plugin's result to the answer. Raises NotAdjustable; then nothing of the result is added."""
+        """Adds a plugin's result to the answer. Raises NotAdjustable; then nothing of the result is added.
+
+        `settle` must follow.
+        """
         updates = [] if result.updates is None else list(self._parsed(plain("updates", result.updates)))
         self._adjust(plugin, result)
         self._requested += updates
+
+    def settle(self) -> None:
+        """Lets the updates of a late result go out: the answer cannot carry them."""
         if self._answered:
             self._queue_updates()
             self._updates.flush_soon()
+
+    def changes(self) -> dict[str, Any]:
+        """Returns what `extension` and `accept` have changed, to be passed to another process."""
+        return {name: getattr(self, name) for name in ("_requested", "_members", "_extension")}
+
+    def restore(self, changes: dict[str, Any]) -> None:
+        """Takes the changes of another process."""
+        vars(self).update(changes)
 
     def reply(self) -> Any:
         """Returns the answer to the runtime, None for an empty one. Later results are too late for this answer."""

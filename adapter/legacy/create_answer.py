@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -31,7 +32,8 @@ class CreateAnswerBuilder(AnswerBuilder):
         super().__init__(event, request, target, updates)
         self._runtime = runtime
         self._metadata_prefix = metadata_prefix
-        self._edited: Spec | None = None
+        self._edited: Spec | bytes | None = None
+        """The spec with the changes of the plugins so far; that of another process as bytes."""
         self._outside_spec = api.ContainerAdjustment()
         self._adjustment = api.ContainerAdjustment()
 
@@ -43,7 +45,15 @@ class CreateAnswerBuilder(AnswerBuilder):
     @property
     def _current(self) -> Spec:
         """The spec with the changes of the plugins so far."""
+        if isinstance(self._edited, bytes):
+            self._edited = pickle.loads(self._edited)  # noqa: S301 - `changes` has made it
         return self._before if self._edited is None else self._edited
+
+    def changes(self) -> dict[str, Any]:
+        """See AnswerBuilder. The spec is for the next child process only."""
+        edited = pickle.dumps(self._edited) if isinstance(self._edited, dict) else self._edited
+        names = "_outside_spec", "_adjustment"
+        return {**super().changes(), **{name: getattr(self, name) for name in names}, "_edited": edited}
 
     def _spec(self) -> bytes:
         return gojson.dumps(self._current)
@@ -76,6 +86,7 @@ class CreateAnswerBuilder(AnswerBuilder):
         adjusted.MergeFrom(outside)
         refuse_unknown(adjusted, self._runtime.nri, self._runtime.name)
         self._edited, self._outside_spec, self._adjustment = spec, outside, adjusted
+        self._extension = None
 
     def _response(self) -> Any:
         return api.CreateContainerResponse(adjust=self._adjustment) if self._adjustment.ByteSize() else None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, TypeAlias
 
 from adapter.errors import ConfigError, NotAdjustable, Oversized, PluginError
 from adapter.legacy import request, result
@@ -14,6 +15,8 @@ from adapter.legacy.pending_updates import PendingUpdates
 from adapter.legacy.plan import DELETE, STATES, Plans, PluginStep
 from adapter.legacy.request import Target
 from adapter.legacy.sandboxes import Sandboxes
+from adapter.nri import Answer
+from adapter.nri.deferred import in_turn
 from adapter.nri.runtimes import Runtime
 from adapter.programs.chain import AT_FAILURE, NEVER, Chain, Failure
 from adapter.programs.driver import Driver
@@ -25,6 +28,9 @@ from adapter.settings import LegacySettings
 from adapter.turns.fates import Turn
 
 log = logging.getLogger(__name__)
+
+Read: TypeAlias = tuple[result.Result | Failure, Sequence[tuple[str, str]], Sequence[str]]
+"""A plugin's result, the misspelt keys in it, and the changes that it asks for without permission."""
 
 
 class Plugins:
@@ -107,6 +113,8 @@ class PluginJob(Driver[PluginStep]):
         self._plugins = plugins
         self._builder = plugins.answer_builder(event, message, target)
         self._body = b""
+        self._fault: Oversized | None = None
+        """Why a large container has no request."""
         chain = Chain(NEVER if self.state == DELETE else AT_FAILURE, steps, is_answered=not self.is_awaited)
         super().__init__(plugins.runner, chain, observer, plugins.settings.late_limit)
 
@@ -121,12 +129,35 @@ class PluginJob(Driver[PluginStep]):
         self._do(self.chain.time_is_up(""))
 
     def _program(self, step: PluginStep) -> Program:
-        if step.is_extended:
-            try:
+        try:
+            if self._fault is not None:
+                raise self._fault
+            if step.is_extended:
                 self._builder.refuse_oversized()
-            except Oversized as error:
-                raise PluginError(step.entry.type, str(error)) from None
+        except Oversized as error:
+            raise PluginError(step.entry.type, str(error)) from None
         return self._plugins.programs.program(step.entry.type)
+
+    def _prepare(self) -> Generator[Answer[Any], Any, None]:
+        try:
+            changes, *texts = yield self._apart(self._parts)
+        except Oversized as error:
+            self._fault = error
+            return
+        self._builder.restore(changes)
+        self.target.take_texts(*texts)
+
+    def _parts(self) -> tuple[dict[str, Any], bytes, bytes]:
+        """Makes the large parts of requests, in a child process."""
+        return self._changes(self.chain.steps), self.target.spec, self.target.labels
+
+    def _changes(self, steps: Iterable[PluginStep]) -> dict[str, Any]:
+        """Returns the builder's changes, with the part of the requests of further plugins that it makes."""
+        if any(step.is_extended for step in steps):
+            with suppress(Oversized):  # then `_program` raises it
+                self._builder.refuse_oversized()
+                self._builder.extension()
+        return self._builder.changes()
 
     def _request(self, step: PluginStep) -> bytes:
         extension = self._builder.extension() if step.is_extended else None
@@ -141,36 +172,56 @@ class PluginJob(Driver[PluginStep]):
 
     def _result(self, step: PluginStep, process: Process) -> Any:
         """Returns the plugin's result, whatever its exit code, or a Failure."""
-        answer = self._accepted(step, process)
+        if self.is_large:
+            return in_turn(self._result_apart(step, process))
+        read = self._read(step, process)
+        return self._taken(step, process, read)
+
+    def _result_apart(self, step: PluginStep, process: Process) -> Generator[Answer[Any], Any, Any]:
+        try:
+            read, changes = yield self._apart(
+                lambda: (self._read(step, process), self._changes(self.chain.steps[1:]))
+            )
+            self._builder.restore(changes)
+        except Oversized as error:
+            read = Failure(str(error)), (), ()
+        return self._taken(step, process, read)
+
+    def _read(self, step: PluginStep, process: Process) -> Read:
+        """Reads a result, and adds it to the answer."""
+        typos: Sequence[tuple[str, str]] = ()
+        wishes: Sequence[str] = ()
+        try:
+            parsed = result.parse(process.stdout)
+            typos = parsed.typos
+            if parsed.error:
+                return Failure(parsed.error), typos, wishes
+            if not step.may_adjust and parsed.has_wishes:
+                wishes, parsed = parsed.requested(), parsed.original()
+            self._builder.accept(step.entry.type, parsed)
+        except NotAdjustable as refused:
+            return Failure(str(refused)), typos, wishes
+        except result.ResultError as reason:
+            output = f", output: {quoted(process.stdout)}" if process.stdout.strip() else ""
+            return Failure(f"no result ({reason}), {process.ending}{output}{complaint(process)}"), typos, wishes
+        return (parsed.original() if parsed.has_wishes else parsed), typos, wishes
+
+    def _taken(self, step: PluginStep, process: Process, read: Read) -> result.Result | Failure:
+        answer, typos, wishes = read
+        self._warn_of_typos(step.entry.type, typos)
+        self._warn_of_wishes(step.entry.type, wishes)
+        self._builder.settle()
         self._trace(process, answer)
         return answer
 
-    def _accepted(self, step: PluginStep, process: Process) -> result.Result | Failure:
-        try:
-            parsed = result.parse(process.stdout)
-            self._warn_of_typos(step.entry.type, parsed.typos)
-            if parsed.error:
-                return Failure(parsed.error)
-            if parsed.has_wishes and not step.may_adjust:
-                parsed = self._without_wishes(step.entry.type, parsed)
-            self._builder.accept(step.entry.type, parsed)
-        except NotAdjustable as refused:
-            return Failure(str(refused))
-        except result.ResultError as reason:
-            output = f", output: {quoted(process.stdout)}" if process.stdout.strip() else ""
-            return Failure(f"no result ({reason}), {process.ending}{output}{complaint(process)}")
-        return parsed
-
-    def _without_wishes(self, type_: str, parsed: result.Result) -> result.Result:
-        """Returns the result as the original client read it: it ignored the keys that it did not know."""
-        wishes = parsed.requested()
+    def _warn_of_wishes(self, type_: str, wishes: Sequence[str]) -> None:
+        """Logs that a result asks for changes without permission: the original client ignored unknown keys."""
         if wishes and self._is_news(type_, "wishes"):
             log.warning(
                 "%s answers %s with `%s`, which is ignored: the plugin has no `events` in its settings. "
                 "To change containers as they are created, add legacy: {plugins: {%s: {events: [CreateContainer]}}}",
                 *(type_, self.event, "`, `".join(wishes), type_),
             )
-        return parsed.original()
 
     def _warn_of_typos(self, type_: str, typos: Iterable[tuple[str, str]]) -> None:
         for key, meant in typos:

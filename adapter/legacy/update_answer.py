@@ -51,6 +51,10 @@ class UpdateAnswerBuilder(AnswerBuilder):
         sizes.refuse_oversized(self._request.pod, requested, ["lists"])
         super().refuse_oversized()
 
+    def changes(self) -> dict[str, Any]:
+        """See AnswerBuilder."""
+        return {**super().changes(), "_edited": self._edited, "_update_of_target": self._update_of_target}
+
     def _spec(self) -> bytes:
         return gojson.dumps(self._current)
 
@@ -70,6 +74,7 @@ class UpdateAnswerBuilder(AnswerBuilder):
         update = container_update(self._target.id, _resources(self._before), _resources(spec), "spec.linux")
         update.ignore_failure = False
         self._edited, self._update_of_target = spec, update
+        self._extension = None
 
     def _response(self) -> Any:
         update = self._update_of_target
