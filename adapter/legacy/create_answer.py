@@ -45,9 +45,10 @@ class CreateAnswerBuilder(AnswerBuilder):
     @property
     def _current(self) -> Spec:
         """The spec with the changes of the plugins so far."""
-        if isinstance(self._edited, bytes):
-            self._edited = pickle.loads(self._edited)  # noqa: S301 - `changes` has made it
-        return self._before if self._edited is None else self._edited
+        edited = self._edited
+        if isinstance(edited, bytes):
+            edited = self._edited = dict(pickle.loads(edited))  # noqa: S301 - `changes` has made it
+        return self._before if edited is None else edited
 
     def changes(self) -> dict[str, Any]:
         """See AnswerBuilder. The spec is for the next child process only."""

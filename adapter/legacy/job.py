@@ -168,20 +168,22 @@ class PluginJob(Driver[PluginStep]):
         self._trace(process, Failure("no result in time"))
 
     def _has_result(self, process: Process) -> bool:
-        return result.is_complete(process.stdout)
+        return not self._is_read_apart(self._step) and result.is_complete(process.stdout)
+
+    def _is_read_apart(self, step: PluginStep) -> bool:
+        """Whether results are read in a child process: those that may change a large container."""
+        return self.is_large and step.is_extended
 
     def _result(self, step: PluginStep, process: Process) -> Any:
         """Returns the plugin's result, whatever its exit code, or a Failure."""
-        if self.is_large:
+        if self._is_read_apart(step):
             return in_turn(self._result_apart(step, process))
         read = self._read(step, process)
         return self._taken(step, process, read)
 
     def _result_apart(self, step: PluginStep, process: Process) -> Generator[Answer[Any], Any, Any]:
         try:
-            read, changes = yield self._apart(
-                lambda: (self._read(step, process), self._changes(self.chain.steps[1:]))
-            )
+            read, changes = yield self._apart(lambda: (self._read(step, process), self._changes(self.chain.steps[1:])))
             self._builder.restore(changes)
         except Oversized as error:
             read = Failure(str(error)), (), ()

@@ -7,11 +7,11 @@ a copy of all that the daemon knows; only what it returns is passed between the 
 from __future__ import annotations
 
 import gc
-import logging
 import os
 import pickle
 import resource
 import signal
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
@@ -20,8 +20,6 @@ from adapter.base.loop import Loop
 from adapter.errors import Oversized
 from adapter.nri import Deferred
 from adapter.programs.children import children
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -34,7 +32,8 @@ RESERVE = 0.2
 def computed(loop: Loop, compute: Callable[[], T], due: float, what: str) -> Deferred[T]:
     """Returns what a function returns in a child process.
 
-    The answer fails with Oversized, which names `what`, if it is not there a little before `due` on the loop's clock.
+    The answer fails with Oversized, which names `what`, if it is not there a little before `due` on the loop's clock;
+    with RuntimeError, which has the traceback, if the function meets a bug.
     """
     answer: Deferred[T] = Deferred()
     output = -1
@@ -56,11 +55,16 @@ def computed(loop: Loop, compute: Callable[[], T], due: float, what: str) -> Def
         loop.unwatch(pidfd)
         os.close(pidfd)
         with open(output, "rb") as file:
-            if children.reap(pid) == 0:
-                file.seek(0)
-                answer.complete(pickle.load(file))  # noqa: S301 - only the child writes to it
-            else:
+            status = children.reap(pid)
+            if status < 0:
                 answer.fail(Oversized(what, "not done in the time of the event"))
+                return
+            file.seek(0)
+            if status:
+                answer.fail(RuntimeError(file.read().decode()))
+                return
+            result = pickle.load(file)  # noqa: S301 - only the child writes to it
+        answer.complete(result)
 
     loop.watch(pidfd, on_exit)
     return answer
@@ -80,7 +84,11 @@ def _run(compute: Callable[[], object], output: int) -> None:
             if fd not in (0, 1, 2):
                 with suppress(OSError):  # the directory itself
                     os.close(fd)
+        try:
+            result, done = pickle.dumps(compute(), pickle.HIGHEST_PROTOCOL), 0
+        except Exception:
+            result, done = traceback.format_exc().encode(), 1
         with open(0, "wb", closefd=False) as file:
-            file.write(pickle.dumps(compute(), pickle.HIGHEST_PROTOCOL))
-        status = 0
+            file.write(result)
+        status = done
     os._exit(status)

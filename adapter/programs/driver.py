@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 from adapter.base.loop import NO_TIMER, Timer
 from adapter.errors import ProgramError
@@ -13,7 +14,7 @@ from adapter.nri.deferred import in_turn
 from adapter.programs.chain import ENDED, SPAWN, WAITING, Action, Actions, Chain, Failure, Step
 from adapter.programs.process import Process
 from adapter.programs.runner import DONE, FAILED, LATE, Runner
-from adapter.programs.work import Observer, Work, quoted
+from adapter.programs.work import Observer, Slowest, Work, quoted
 
 log = logging.getLogger(__name__)
 
@@ -27,23 +28,6 @@ Measured: at most 0.7 µs for each byte of a message, and 10 ms for a process.
 """
 _BUG = "meets a bug of the adapter, which has logged it"
 _RESULT_BUG = Failure(f"its result {_BUG}")
-
-
-class Slowest(Generic[S]):
-    """The program of an event that took longest."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self._step: S | None = None
-
-    def note(self, seconds: float, step: S) -> None:
-        """Notes the time of a program."""
-        if seconds > self.seconds or self._step is None:
-            self.seconds, self._step = seconds, step
-
-    def __str__(self) -> str:
-        """Returns which program has taken the most time, and what bounds it; empty if none has run."""
-        return f"{self._step.name} took {self.seconds:.1f} s ({self._step.limit})" if self._step is not None else ""
 
 
 class Driver(Work[S]):
@@ -92,11 +76,13 @@ class Driver(Work[S]):
             log.exception("a bug: %s runs no program", self)
             self.chain.begin(())
         if self.is_large and not self.chain.is_over:
-            in_turn(self._prepare()).then(lambda *_: self._go_prepared())
+            in_turn(self._prepare()).then(self._go_prepared)
         else:
             self._do(self.chain.go())
 
-    def _go_prepared(self) -> None:
+    def _go_prepared(self, _: None, bug: Exception | None) -> None:
+        if bug is not None:  # the request is made here, and meets it again
+            log.error("a bug: %s: its first request: %s", self, bug)
         if self.chain.state is WAITING:  # else the event has been answered meanwhile, and no program is left to run
             self._do(self.chain.go())
 
@@ -204,9 +190,14 @@ class Driver(Work[S]):
     def _on_exit(self, process: Process) -> None:
         result = self._checked_result(process)
         if isinstance(result, Deferred):
-            result.then(lambda result, error: self._on_result(process, result if error is None else _RESULT_BUG))
+            result.then(partial(self._on_read, process))
         else:
             self._on_result(process, result)
+
+    def _on_read(self, process: Process, result: Any, bug: Exception | None) -> None:
+        if bug is not None:
+            log.error("a bug: %s: a result: %s", self, bug)
+        self._on_result(process, result if bug is None else _RESULT_BUG)
 
     def _on_result(self, process: Process, result: Any) -> None:
         if self._process is process:  # else the event has been answered meanwhile, without the result
@@ -235,7 +226,7 @@ class Driver(Work[S]):
     def _take_printed(self) -> bool:
         """Takes the result of a program that has printed it and works on; returns whether there is one."""
         process = self._process
-        if process is None or self.is_large or not _safely(self, "its output", False, self._has_result, process):
+        if process is None or not _safely(self, "its output", False, self._has_result, process):
             return False
         result = self._checked_result(process)
         self._note(process, result)

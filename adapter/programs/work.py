@@ -38,6 +38,23 @@ class Observer(Generic[J, S]):
         """A job has ended, and no program that was left without a result runs."""
 
 
+class Slowest(Generic[S]):
+    """The program of an event that took longest."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._step: S | None = None
+
+    def note(self, seconds: float, step: S) -> None:
+        """Notes the time of a program."""
+        if seconds > self.seconds or self._step is None:
+            self.seconds, self._step = seconds, step
+
+    def __str__(self) -> str:
+        """Returns which program has taken the most time, and what bounds it; empty if none has run."""
+        return f"{self._step.name} took {self.seconds:.1f} s ({self._step.limit})" if self._step is not None else ""
+
+
 class Work(ABC, Generic[S]):
     """The programs of one event."""
 
