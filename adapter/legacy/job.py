@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 from adapter.errors import ConfigError, NotAdjustable, Oversized, PluginError
 from adapter.legacy import request, result
@@ -29,8 +29,13 @@ from adapter.turns.fates import Turn
 
 log = logging.getLogger(__name__)
 
-Read: TypeAlias = tuple[result.Result | Failure, Sequence[tuple[str, str]], Sequence[str]]
-"""A plugin's result, the misspelt keys in it, and the changes that it asks for without permission."""
+
+class Read(NamedTuple):
+    """A plugin's result, the misspelt keys in it, and the keys of changes that the plugin may not ask for."""
+
+    answer: result.Result | Failure
+    typos: Sequence[tuple[str, str]] = ()
+    wishes: Sequence[str] = ()
 
 
 class Plugins:
@@ -168,57 +173,59 @@ class PluginJob(Driver[PluginStep]):
         self._trace(process, Failure("no result in time"))
 
     def _has_result(self, process: Process) -> bool:
-        return not self._is_read_apart(self._step) and result.is_complete(process.stdout)
-
-    def _is_read_apart(self, step: PluginStep) -> bool:
-        """Whether results are read in a child process: those that may change a large container."""
-        return self.is_large and step.is_extended
+        """See Work. There is no time left for a result that may change a large container."""
+        return not (self.is_large and self._step.is_extended) and result.is_complete(process.stdout)
 
     def _result(self, step: PluginStep, process: Process) -> Any:
         """Returns the plugin's result, whatever its exit code, or a Failure."""
-        if self._is_read_apart(step):
+        if self.is_large and step.is_extended:
             return in_turn(self._result_apart(step, process))
-        read = self._read(step, process)
-        return self._taken(step, process, read)
+        return self._taken(step, process, self._read(step, process))
 
     def _result_apart(self, step: PluginStep, process: Process) -> Generator[Answer[Any], Any, Any]:
         try:
-            read, changes = yield self._apart(lambda: (self._read(step, process), self._changes(self.chain.steps[1:])))
+            read, changes = yield self._apart(lambda: self._read_apart(step, process))
             self._builder.restore(changes)
         except Oversized as error:
-            read = Failure(str(error)), (), ()
+            read = Read(Failure(str(error)))
         return self._taken(step, process, read)
+
+    def _read_apart(self, step: PluginStep, process: Process) -> tuple[Read, dict[str, Any]]:
+        """Reads a result in a child process, where the next request is made, too."""
+        read = self._read(step, process)
+        if isinstance(read.answer, result.Result):
+            read = read._replace(answer=read.answer.original())  # the builder has taken the changes
+        return read, self._changes(self.chain.steps[1:])
 
     def _read(self, step: PluginStep, process: Process) -> Read:
         """Reads a result, and adds it to the answer."""
-        typos: Sequence[tuple[str, str]] = ()
-        wishes: Sequence[str] = ()
+        parsed, wishes = result.Result(), list[str]()
         try:
             parsed = result.parse(process.stdout)
-            typos = parsed.typos
             if parsed.error:
-                return Failure(parsed.error), typos, wishes
-            if not step.may_adjust and parsed.has_wishes:
-                wishes, parsed = parsed.requested(), parsed.original()
+                return Read(Failure(parsed.error), parsed.typos)
+            if parsed.has_wishes and not step.may_adjust:  # the original client ignored unknown keys
+                wishes, parsed = parsed.requested(), parsed.original()._replace(typos=parsed.typos)
             self._builder.accept(step.entry.type, parsed)
         except NotAdjustable as refused:
-            return Failure(str(refused)), typos, wishes
+            return Read(Failure(str(refused)), parsed.typos, wishes)
         except result.ResultError as reason:
             output = f", output: {quoted(process.stdout)}" if process.stdout.strip() else ""
-            return Failure(f"no result ({reason}), {process.ending}{output}{complaint(process)}"), typos, wishes
-        return (parsed.original() if parsed.has_wishes else parsed), typos, wishes
+            return Read(Failure(f"no result ({reason}), {process.ending}{output}{complaint(process)}"))
+        return Read(parsed, parsed.typos, wishes)
 
     def _taken(self, step: PluginStep, process: Process, read: Read) -> result.Result | Failure:
-        answer, typos, wishes = read
-        self._warn_of_typos(step.entry.type, typos)
-        self._warn_of_wishes(step.entry.type, wishes)
+        if read.typos:
+            self._warn_of_typos(step.entry.type, read.typos)
+        if read.wishes:
+            self._warn_of_wishes(step.entry.type, read.wishes)
         self._builder.settle()
-        self._trace(process, answer)
-        return answer
+        self._trace(process, read.answer)
+        return read.answer
 
     def _warn_of_wishes(self, type_: str, wishes: Sequence[str]) -> None:
-        """Logs that a result asks for changes without permission: the original client ignored unknown keys."""
-        if wishes and self._is_news(type_, "wishes"):
+        """Logs that a result asks for changes that the plugin may not ask for."""
+        if self._is_news(type_, "wishes"):
             log.warning(
                 "%s answers %s with `%s`, which is ignored: the plugin has no `events` in its settings. "
                 "To change containers as they are created, add legacy: {plugins: {%s: {events: [CreateContainer]}}}",
@@ -241,7 +248,7 @@ class PluginJob(Driver[PluginStep]):
         return self._builder.reply()
 
     def _lateness_before(self) -> str:
-        return f"waited for {', '.join(map(str, self.after))}"
+        return f"waited for {', '.join(map(str, self.after))}" if self.after else super()._lateness_before()
 
     def _trace(self, process: Process, answer: result.Result | Failure) -> None:
         """Logs one run in full, at the level debug."""

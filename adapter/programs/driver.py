@@ -190,6 +190,7 @@ class Driver(Work[S]):
     def _on_exit(self, process: Process) -> None:
         result = self._checked_result(process)
         if isinstance(result, Deferred):
+            self._limit.cancel()  # the program has ended in time
             result.then(partial(self._on_read, process))
         else:
             self._on_result(process, result)
