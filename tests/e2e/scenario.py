@@ -42,7 +42,7 @@ SETUPS = {
     **{guide: page.relative_to(REPOSITORY) for guide, page in guides.GUIDES.items()},
 }
 """Where the legacy plugins are configured: where everybody looks, or in a file that only the adapter knows of. Or a
-plugin and hooks that adjust containers, or large containers. Or legacy plugins, while the adapter, which the runtime has
+plugin and hooks that adjust containers, or large ones. Or legacy plugins, while the adapter, which the runtime has
 launched, and the runtime are killed and come back. Or what a guide starts from.
 """
 MOUNTS = "/proc/self/ns/mnt"
