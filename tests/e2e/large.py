@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e import hooks
-from tests.e2e.pod import CONTAINER, Cri, HarnessError, Sandbox
+from tests.e2e.pod import Cri, HarnessError, Sandbox
 from tests.e2e.runtimes import Runtime
 from tests.faults.large import PLUGIN
 
@@ -42,9 +42,12 @@ FIELDS: Mapping[str, Callable[[int], dict[str, Any]]] = {
     "mounts: many": _mounts,
     "annotations: many": lambda size: {"annotations": {f"a{n}": "xxxx" for n in range(size // 16)}},
     "annotations: one": lambda size: {"annotations": {"a": "x" * size}},
-    "labels: many": lambda size: {"labels": CONTAINER["labels"] | {f"a{n}": "xxxx" for n in range(size // 16)}},
 }
-"""The fields of a container in CRI, filled with about so many bytes."""
+"""The fields of a container in CRI, filled with about so many bytes.
+
+Not its labels: the kubelet decides on these, and containerd writes 240,000 of them for minutes, under the lock of its
+database (core/metadata/boltutil, WriteLabels).
+"""
 
 
 def prepare() -> None:
