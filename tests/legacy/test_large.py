@@ -14,7 +14,7 @@ from unittest.mock import Mock
 import pytest
 
 from adapter.daemon import bridge
-from adapter.legacy import create_answer, update_answer
+from adapter.legacy import create_answer, request, update_answer
 from adapter.nri import api
 from adapter.nri.plugin import RESERVE
 from adapter.oci import spec
@@ -79,28 +79,36 @@ def test_plugins_see_and_change_a_large_container_as_any_other(node: Node, monke
         assert outcome(node, made) == "ok"
         found.append((made.reply, node.requests("a")[-1], node.requests("b")[-1]))
     assert found[0] == found[1]
-    reply, _, request = found[1]
+    reply, _, got = found[1]
     assert (reply.adjust.env[0].key, dict(reply.adjust.annotations)) == ("B", {"x": "y"})
     assert [update.container_id for update in reply.update] == ["c0"]
-    assert "B=2" in request["spec"]["process"]["env"]
-    assert request["results"] == [{"plugin": "", "version": "", "error": "", "metadata": {"k": "v"}}]
+    assert "B=2" in got["spec"]["process"]["env"]
+    assert got["results"] == [{"plugin": "", "version": "", "error": "", "metadata": {"k": "v"}}]
 
 
 @pytest.mark.parametrize("name", EVENTS)
 def test_the_daemon_itself_makes_and_reads_nothing_of_a_large_container(
     node: Node, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    daemon, original = os.getpid(), spec.spec_from
+    daemon = os.getpid()
 
-    def apart_only(*arguments: Any) -> Any:
-        assert os.getpid() != daemon
-        return original(*arguments)
+    def apart_only(of: Any, name: str) -> None:
+        original = getattr(of, name)
+
+        def checked(*arguments: Any) -> Any:
+            assert os.getpid() != daemon
+            return original(*arguments)
+
+        monkeypatch.setattr(of, name, checked)
 
     for module in (spec, create_answer, update_answer):
-        monkeypatch.setattr(module, "spec_from", apart_only)
-    configured(node, name).plugins(a=saying(metadata={"k": "v"}), b="answer")
+        apart_only(module, "spec_from")
+    apart_only(create_answer.CreateAnswerBuilder, "_spec")
+    apart_only(request, "_spec")
+    wishes = EDIT if name == "CreateContainer" else {"metadata": {"k": "v"}}
+    configured(node, name).plugins(a=saying(**wishes), b="answer")
     assert outcome(node, event(node, name)) == "ok"
-    assert [len(request["spec"]["mounts"]) for request in node.requests("b")] == [1]
+    assert [len(got["spec"]["mounts"]) for got in node.requests("b")] == [1]
 
 
 WHERE = pytest.mark.parametrize("where", ["request", "result"])
