@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from adapter.cli.simulate import trial
 from adapter.cli.simulate.trial import Scratch
 from adapter.errors import ConfigError
 
@@ -133,6 +134,11 @@ def test_programs_are_never_written_to_a_tmpdir_of_others(
     monkeypatch.setenv("TMPDIR", str(tmp_path / place))
     with pytest.raises(ConfigError, match=f"^TMPDIR {tmp_path / place}: {tmp_path}/theirs {reason}"):
         Scratch("made-")
+    monkeypatch.delenv("TMPDIR")
+    monkeypatch.setattr(trial, "DEFAULT", str(tmp_path / place))
+    with pytest.raises(ConfigError, match=f"^{tmp_path / place}: {tmp_path}/theirs {reason}"):
+        Scratch("made-")
+    monkeypatch.setenv("TMPDIR", str(tmp_path / place))
     for line in ("demo", "simulate -legacy /bin/true", "invoke /bin/true"):
         done = subprocess.run([COMMAND, *line.split()], capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode

@@ -13,7 +13,7 @@ from adapter.errors import Oversized
 from adapter.hooks.directory import Directories
 from adapter.hooks.facts import Facts, facts
 from adapter.hooks.match import Matcher, NamedHook, adjustment
-from adapter.hooks.reader import RESERVE, HookReader
+from adapter.hooks.reader import HookReader
 from adapter.nri import Answer, Deferred, api
 from adapter.nri.deferred import in_turn
 from adapter.nri.events import subject_of
@@ -105,11 +105,11 @@ class HookBridge:
     def _match_apart(
         self, matcher: Matcher, known: Facts, request: api.CreateContainerRequest, due: float
     ) -> Generator[Answer[Any], Any, Sequence[NamedHook]]:
-        from adapter.hooks.apart import computed  # noqa: PLC0415 - only for large texts and patterns
+        from adapter.programs.apart import computed  # noqa: PLC0415 - only for large texts and patterns
 
         what = "annotations and args[0]"
         try:
-            choice = yield computed(self._loop, lambda: matcher.choice(known), due - RESERVE, what)
+            choice = yield computed(self._loop, lambda: matcher.choice(known), due, what)
         except Oversized as error:
             return self._match_without_texts(matcher, request, error)
         return matcher.chosen(choice)
@@ -182,12 +182,15 @@ class HookBridge:
             log.error("precreate hooks for %s: %s (none runs)", subject_of(request), error)
             return response
         from adapter.hooks import precreate  # noqa: PLC0415 - only for precreate hooks: it loads processes and jobs
+        from adapter.programs.driver import LARGE  # noqa: PLC0415 - likewise
         from adapter.programs.runner import Runner  # noqa: PLC0415 - likewise
 
         if self._runner is None:
             self._runner = Runner(self._loop, self._standby)
         fail, root, runtime = self._settings.fail_create, self._host_root, self._runtime
         edits = precreate.Edits(self._runner, hooks, request, response, fail=fail, host_root=root, runtime=runtime)
+        if (size := request.ByteSize()) > LARGE:
+            edits.be_large(size, due)
         edits.go()
         edits.answer_by(due)
         return edits.answer

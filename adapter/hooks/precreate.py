@@ -7,15 +7,17 @@ stdin, the edited spec on stdout. Each hook gets the output of the hook before i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Generator, Iterable
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from adapter.base import gojson
-from adapter.errors import NotAdjustable, PrecreateError
+from adapter.errors import NotAdjustable, Oversized, PrecreateError
 from adapter.hooks.match import NamedHook
 from adapter.host.mount_namespace import programs_namespace
 from adapter.host.paths import in_root
-from adapter.nri import api
+from adapter.nri import Answer, api
+from adapter.nri.deferred import in_turn
 from adapter.nri.events import subject_of
 from adapter.nri.runtimes import Runtime
 from adapter.oci.fields_by_version import refuse_unknown
@@ -65,10 +67,12 @@ class Edits(Driver[HookStep]):
         runtime: Runtime,
     ) -> None:
         """With `fail`, a failed hook fails the container; else its edits are ignored. `host_root` has the programs."""
-        self._original = spec_from(request.pod, request.container)
-        self._edited = apply(self._original, response.adjust)
-        text = json.dumps(self._edited, ensure_ascii=False, separators=(",", ":"))
-        self._text = text.encode("utf-8", "replace")
+        self._text = b""
+        """The specification as the next hook gets it."""
+        self._adjustment: api.ContainerAdjustment | None = None
+        """What the hooks have changed so far, with what plugins have changed before."""
+        self._fault: Oversized | None = None
+        """Why there is no specification of a large container."""
         self._creating = request
         self._response_before = response
         self._host_root = host_root
@@ -80,26 +84,61 @@ class Edits(Driver[HookStep]):
         return f"creation of {subject_of(self._creating)}"
 
     def _program(self, step: HookStep) -> Program:
+        if self._fault is not None:
+            raise step.error(str(self._fault))
         return program(step.hook, self._host_root)
 
+    @cached_property
+    def _original(self) -> Spec:
+        return spec_from(self._creating.pod, self._creating.container)
+
+    def _encoded(self) -> bytes:
+        """Returns the container as the plugins have adjusted it."""
+        spec = apply(self._original, self._response_before.adjust)
+        return json.dumps(spec, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+    def _prepare(self) -> Generator[Answer[Any], Any, None]:
+        try:
+            self._text = yield self._apart(self._encoded)
+        except Oversized as error:
+            self._fault = error
+
     def _request(self, step: HookStep) -> bytes:
+        self._text = self._text or self._encoded()
         return self._text
 
-    def _result(self, step: HookStep, process: Process) -> Spec | Failure:
+    def _result(self, step: HookStep, process: Process) -> Answer[api.ContainerAdjustment | Failure]:
         if process.status != 0:  # even with valid output, as podman
             return Failure(f"{process.ending}{complaint(process)}")
+        if self.is_large:
+            return in_turn(self._result_apart(process))
+        return self._taken(process, self._read(process.stdout))
+
+    def _result_apart(self, process: Process) -> Generator[Answer[Any], Any, api.ContainerAdjustment | Failure]:
         try:
-            spec = decode(process.stdout)
-            refuse_unknown(adjustment(self._original, spec), self._runtime.nri, self._runtime.name)
+            read = yield self._apart(lambda: self._read(process.stdout))
+        except Oversized as error:
+            return Failure(str(error))
+        return self._taken(process, read)
+
+    def _read(self, output: bytes) -> api.ContainerAdjustment | Failure:
+        """Returns the edits that a hook has printed."""
+        try:
+            adjusted = adjustment(self._original, decode(output))
+            refuse_unknown(adjusted, self._runtime.nri, self._runtime.name)
         except (ValueError, NotAdjustable) as error:
             return Failure(str(error))
-        self._edited, self._text = spec, process.stdout
-        return spec
+        return adjusted
+
+    def _taken(self, process: Process, read: api.ContainerAdjustment | Failure) -> api.ContainerAdjustment | Failure:
+        if not isinstance(read, Failure):
+            self._adjustment, self._text = read, process.stdout
+        return read
 
     def _response(self) -> api.CreateContainerResponse:
-        adjusted = adjustment(self._original, self._edited)
-        adjusted.MergeFrom(outside_spec(self._response_before.adjust))
-        self._response_before.adjust.CopyFrom(adjusted)
+        if self._adjustment is not None:
+            self._adjustment.MergeFrom(outside_spec(self._response_before.adjust))
+            self._response_before.adjust.CopyFrom(self._adjustment)
         return self._response_before
 
 

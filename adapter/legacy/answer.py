@@ -5,6 +5,7 @@ A result is taken as a whole or not at all: a plugin that asks for something imp
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,9 @@ class AnswerBuilder:
     Plugins may ask for such updates at every event. Subclasses adjust the container of the event too.
     """
 
+    _CHANGED: tuple[str, ...] = "_requested", "_members", "_extension"
+    """The attributes that another process may change, besides the parts of the specification."""
+
     def __init__(self, event: str, request: Any, target: Target, updates: PendingUpdates) -> None:
         self._event = event
         self._request = request
@@ -55,6 +59,9 @@ class AnswerBuilder:
         """The parts of the specification that plugins have named, as the runtime has them."""
         self._edited: Spec = {}
         """The same parts with the changes of the plugins so far."""
+        self._pickled = b""
+        """These three, as another process has them; empty once they have been taken, or if they are those above."""
+        self._extension: Extension | None = None
 
     def refuse_oversized(self) -> None:
         """Raises Oversized for a container that cannot be created because of its size."""
@@ -65,19 +72,43 @@ class AnswerBuilder:
 
     def extension(self) -> Extension:
         """Returns the part of a request that the original client did not send."""
-        spec = self._spec()
-        if not self._members:
-            self._members = self._encode()
-        return Extension(spec, self._members)
+        if self._extension is None:
+            self._unpickle()
+            spec = self._spec()
+            self._members = self._members or self._encode()
+            self._extension = Extension(spec, self._members)
+        return self._extension
 
     def accept(self, plugin: str, result: Result) -> None:
-        """Adds a plugin's result to the answer. Raises NotAdjustable; then nothing of the result is added."""
+        """Adds a plugin's result to the answer. Raises NotAdjustable; then nothing of the result is added.
+
+        `settle` must follow.
+        """
+        self._unpickle()
         updates = [] if result.updates is None else list(self._parsed(plain("updates", result.updates)))
         self._adjust(plugin, result)
         self._requested += updates
+
+    def settle(self) -> None:
+        """Lets the updates of a late result go out: the answer cannot carry them."""
         if self.is_answered:
             self._queue_updates()
             self._updates.flush_soon()
+
+    def changes(self) -> dict[str, Any]:
+        """Returns what `extension` and `accept` have changed, to be passed to another process."""
+        parts = self._pickled or pickle.dumps((self._texts, self._before, self._edited))
+        return {**{name: getattr(self, name) for name in self._CHANGED}, "_pickled": parts}
+
+    def restore(self, changes: dict[str, Any]) -> None:
+        """Takes the changes of another process."""
+        vars(self).update(changes)
+
+    def _unpickle(self) -> None:
+        """Takes the parts of the specification from another process, only now that they are needed: they are large."""
+        if self._pickled:
+            self._texts, self._before, self._edited = pickle.loads(self._pickled)  # noqa: S301 - `changes` has made it
+            self._pickled = b""
 
     def reply(self) -> Any:
         """Returns the answer to the runtime, None for an empty one. Later results are too late for this answer."""

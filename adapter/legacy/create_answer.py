@@ -22,6 +22,8 @@ from adapter.proto import nri_pb2 as api
 class CreateAnswerBuilder(AnswerBuilder):
     """Builds the answer to CreateContainer: the container can be adjusted until the answer has gone out."""
 
+    _CHANGED = (*AnswerBuilder._CHANGED, "_outside_spec", "_adjustment")
+
     def __init__(
         self, event: str, request: Any, target: Target, updates: PendingUpdates, runtime: Runtime, metadata_prefix: str
     ) -> None:
@@ -63,6 +65,7 @@ class CreateAnswerBuilder(AnswerBuilder):
         adjusted.MergeFrom(outside)
         refuse_unknown(adjusted, self._runtime.nri, self._runtime.name)
         self._edited, self._outside_spec, self._adjustment = spec, outside, adjusted
+        self._extension = None
 
     def _response(self) -> Any:
         return api.CreateContainerResponse(adjust=self._adjustment) if self._adjustment.ByteSize() else None

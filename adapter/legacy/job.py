@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 from adapter.errors import ConfigError, NotAdjustable, Oversized, PluginError
 from adapter.legacy import request, result
@@ -14,6 +15,8 @@ from adapter.legacy.pending_updates import PendingUpdates
 from adapter.legacy.plan import DELETE, STATES, Plans, PluginStep
 from adapter.legacy.request import Target
 from adapter.legacy.sandboxes import Sandboxes
+from adapter.nri import Answer
+from adapter.nri.deferred import in_turn
 from adapter.nri.runtimes import Runtime
 from adapter.programs.chain import AT_FAILURE, NEVER, Chain, Failure
 from adapter.programs.driver import Driver
@@ -25,6 +28,14 @@ from adapter.settings import LegacySettings
 from adapter.turns.fates import Turn
 
 log = logging.getLogger(__name__)
+
+
+class Read(NamedTuple):
+    """A plugin's result, the misspelt keys in it, and the keys of changes that the plugin may not ask for."""
+
+    answer: result.Result | Failure
+    typos: Sequence[tuple[str, str]] = ()
+    wishes: Sequence[str] = ()
 
 
 class Plugins:
@@ -107,6 +118,8 @@ class PluginJob(Driver[PluginStep]):
         self._builder: AnswerBuilder | None = None
         """Made for the first request or result that needs it: see `_made_builder`."""
         self._body = b""
+        self._fault: Oversized | None = None
+        """Why a large container has no request."""
         chain = Chain(NEVER if self.state == DELETE else AT_FAILURE, steps, is_answered=not self.is_awaited)
         super().__init__(plugins.runner, chain, observer, plugins.settings.late_limit)
 
@@ -127,12 +140,36 @@ class PluginJob(Driver[PluginStep]):
         return self._builder
 
     def _program(self, step: PluginStep) -> Program:
-        if step.is_extended:
-            try:
+        try:
+            if self._fault is not None:
+                raise self._fault
+            if step.is_extended:
                 self._made_builder().refuse_oversized()
-            except Oversized as error:
-                raise PluginError(step.entry.type, str(error)) from None
+        except Oversized as error:
+            raise PluginError(step.entry.type, str(error)) from None
         return self._plugins.programs.program(step.entry.type)
+
+    def _prepare(self) -> Generator[Answer[Any], Any, None]:
+        try:
+            changes, *texts = yield self._apart(self._parts)
+        except Oversized as error:
+            self._fault = error
+            return
+        self._made_builder().restore(changes)
+        self.target.take_texts(*texts)
+
+    def _parts(self) -> tuple[dict[str, Any], bytes, bytes]:
+        """Makes the large parts of requests, in a child process."""
+        return self._changes(self.chain.steps), self.target.spec, self.target.labels
+
+    def _changes(self, steps: Iterable[PluginStep]) -> dict[str, Any]:
+        """Returns the builder's changes, with the part of the requests of further plugins that it makes."""
+        builder = self._made_builder()
+        if any(step.is_extended for step in steps):
+            with suppress(Oversized):  # then `_program` raises it
+                builder.refuse_oversized()
+                builder.extension()
+        return builder.changes()
 
     def _request(self, step: PluginStep) -> bytes:
         extension = self._made_builder().extension() if step.is_extended else None
@@ -144,44 +181,67 @@ class PluginJob(Driver[PluginStep]):
             self._trace(process, Failure("no result in time"))
 
     def _has_result(self, process: Process) -> bool:
-        return result.is_complete(process.stdout)
+        """See Work. There is no time left for a result that may change a large container."""
+        return not (self.is_large and self._step.is_extended) and result.is_complete(process.stdout)
 
     def _result(self, step: PluginStep, process: Process) -> Any:
         """Returns the plugin's result, whatever its exit code, or a Failure."""
-        answer = self._accepted(step, process)
-        if log.isEnabledFor(logging.DEBUG):
-            self._trace(process, answer)
-        return answer
+        if self.is_large and step.is_extended:
+            return in_turn(self._result_apart(step, process))
+        return self._taken(step, process, self._read(step, process))
 
-    def _accepted(self, step: PluginStep, process: Process) -> result.Result | Failure:
+    def _result_apart(self, step: PluginStep, process: Process) -> Generator[Answer[Any], Any, Any]:
+        try:
+            read, changes = yield self._apart(lambda: self._read_apart(step, process))
+            self._made_builder().restore(changes)
+        except Oversized as error:
+            read = Read(Failure(str(error)))
+        return self._taken(step, process, read)
+
+    def _read_apart(self, step: PluginStep, process: Process) -> tuple[Read, dict[str, Any]]:
+        """Reads a result in a child process, where the next request is made, too."""
+        read = self._read(step, process)
+        if isinstance(read.answer, result.Result):
+            read = read._replace(answer=read.answer.original())  # the builder has taken the changes
+        return read, self._changes(self.chain.steps[1:])
+
+    def _read(self, step: PluginStep, process: Process) -> Read:
+        """Reads a result, and adds it to the answer."""
+        parsed, wishes = result.Result(), list[str]()
         try:
             parsed = result.parse(process.stdout)
-            if parsed.typos:
-                self._warn_of_typos(step.entry.type, parsed.typos)
             if parsed.error:
-                return Failure(parsed.error)
-            has_wishes = parsed.has_wishes
-            if has_wishes and not step.may_adjust:
-                parsed = self._without_wishes(step.entry.type, parsed)
-            if has_wishes or parsed.metadata:
+                return Read(Failure(parsed.error), parsed.typos)
+            if parsed.has_wishes and not step.may_adjust:  # the original client ignored unknown keys
+                wishes, parsed = parsed.requested(), parsed.original()._replace(typos=parsed.typos)
+            if parsed.has_wishes or parsed.metadata:
                 self._made_builder().accept(step.entry.type, parsed)
         except NotAdjustable as refused:
-            return Failure(str(refused))
+            return Read(Failure(str(refused)), parsed.typos, wishes)
         except result.ResultError as reason:
             output = f", output: {quoted(process.stdout)}" if process.stdout.strip() else ""
-            return Failure(f"no result ({reason}), {process.ending}{output}{complaint(process)}")
-        return parsed
+            return Read(Failure(f"no result ({reason}), {process.ending}{output}{complaint(process)}"))
+        return Read(parsed, parsed.typos, wishes)
 
-    def _without_wishes(self, type_: str, parsed: result.Result) -> result.Result:
-        """Returns the result as the original client read it: it ignored the keys that it did not know."""
-        wishes = parsed.requested()
-        if wishes and self._is_news(type_, "wishes"):
+    def _taken(self, step: PluginStep, process: Process, read: Read) -> result.Result | Failure:
+        if read.typos:
+            self._warn_of_typos(step.entry.type, read.typos)
+        if read.wishes:
+            self._warn_of_wishes(step.entry.type, read.wishes)
+        if self._builder is not None:
+            self._builder.settle()
+        if log.isEnabledFor(logging.DEBUG):
+            self._trace(process, read.answer)
+        return read.answer
+
+    def _warn_of_wishes(self, type_: str, wishes: Sequence[str]) -> None:
+        """Logs that a result asks for changes that the plugin may not ask for."""
+        if self._is_news(type_, "wishes"):
             log.warning(
                 "%s answers %s with `%s`, which is ignored: the plugin has no `events` in its settings. "
                 "To change containers as they are created, add legacy: {plugins: {%s: {events: [CreateContainer]}}}",
                 *(type_, self.event, "`, `".join(wishes), type_),
             )
-        return parsed.original()
 
     def _warn_of_typos(self, type_: str, typos: Iterable[tuple[str, str]]) -> None:
         for key, meant in typos:
@@ -202,7 +262,7 @@ class PluginJob(Driver[PluginStep]):
         return self._builder.reply()
 
     def _lateness_before(self) -> str:
-        return f"waited for {', '.join(map(str, self.after))}"
+        return f"waited for {', '.join(map(str, self.after))}" if self.after else super()._lateness_before()
 
     def _trace(self, process: Process, answer: result.Result | Failure) -> None:
         """Logs one run in full, at the level debug."""

@@ -71,6 +71,11 @@ class Target:
         pod, self._pod = self._pod, None
         return gojson.marshalled(gojson.string_map(pod.labels if pod is not None else {}))
 
+    def take_texts(self, spec: bytes, labels: bytes) -> None:
+        """Takes the JSON that a child process has made."""
+        self._spec, self._message = spec, None
+        self._labels, self._pod = labels, None
+
     def let_go_of_messages(self) -> None:
         """Makes the JSON now: one message of a Synchronize keeps the memory of them all."""
         _ = self.spec, self.labels

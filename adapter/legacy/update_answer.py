@@ -27,6 +27,8 @@ class UpdateAnswerBuilder(AnswerBuilder):
     `spec` has the resources after the update: the container's, changed by the requested ones.
     """
 
+    _CHANGED = (*AnswerBuilder._CHANGED, "_update_of_target")
+
     def __init__(self, event: str, request: Any, target: Target, updates: PendingUpdates) -> None:
         super().__init__(event, request, target, updates)
         self._update_of_target: api.ContainerUpdate | None = None
@@ -63,6 +65,7 @@ class UpdateAnswerBuilder(AnswerBuilder):
         update = container_update(self._target.id, _resources(self._before), _resources(spec), "spec.linux")
         update.ignore_failure = False
         self._edited, self._update_of_target = spec, update
+        self._extension = None
 
     def _response(self) -> Any:
         update = self._update_of_target

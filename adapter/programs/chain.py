@@ -72,7 +72,7 @@ class JobState(Key):
     """Where a job is."""
 
     WAITING = auto()
-    """An earlier job must end first."""
+    """An earlier job must end first, or the first request of a large container is being made."""
     RUNNING = auto()
     """A program runs, or is about to be spawned, and has printed no complete result."""
     PRINTED = auto()

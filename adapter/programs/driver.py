@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from adapter.base.loop import NO_TIMER, Timer
 from adapter.errors import ProgramError
 from adapter.nri import Deferred
+from adapter.nri.deferred import in_turn
 from adapter.programs.chain import ENDED, SPAWN, WAITING, Action, Actions, Chain, Failure, Step
 from adapter.programs.process import Process
 from adapter.programs.runner import DONE, FAILED, LATE, Runner
@@ -20,6 +22,11 @@ log = logging.getLogger(__name__)
 S = TypeVar("S", bound=Step)
 T = TypeVar("T")
 
+LARGE = 128 << 10
+"""Bytes of a message from which on requests and results are worth a child process.
+
+Measured: at most 0.7 µs for each byte of a message, and 10 ms for a process.
+"""
 _BUG = "meets a bug of the adapter, which has logged it"
 _RESULT_BUG = Failure(f"its result {_BUG}")
 
@@ -43,6 +50,9 @@ class Driver(Work[S]):
         """Of the programs that have printed a result, the one that took longest, with its seconds."""
         self._process: Process | None = None
         self._deadline = self._limit = NO_TIMER
+        self.is_large = False
+        """Whether requests are made and results are read in a child process."""
+        self._large = "", 0.0
         self._left: dict[Process, Timer] = {}
         """The programs that have been left without a result and still run; each with the end of the wait for it."""
         self._is_told = False
@@ -55,6 +65,10 @@ class Driver(Work[S]):
         if not self.chain.is_answered:
             self._deadline = self._runner.loop.call_at(moment, self._on_time_up)
 
+    def be_large(self, size: int, due: float) -> None:
+        """Makes requests and reads results in a child process, until shortly before `due`, while others are served."""
+        self.is_large, self._large = True, (f"a container of {size} bytes", due)
+
     def go(self) -> None:
         """Starts the job: the jobs before it have ended."""
         try:
@@ -62,7 +76,25 @@ class Driver(Work[S]):
         except Exception:  # others wait for its end
             log.exception("a bug: %s runs no program", self)
             self.chain.begin(())
-        self._do(self.chain.go())
+        if self.is_large and not self.chain.is_over:
+            in_turn(self._prepare()).then(self._go_prepared)
+        else:
+            self._do(self.chain.go())
+
+    def _go_prepared(self, _: None, bug: Exception | None) -> None:
+        if bug is not None:  # the request is made here, and meets it again
+            log.error("a bug: %s: its first request: %s", self, bug)
+        if self.chain.state is WAITING:  # else the event has been answered meanwhile, and no program is left to run
+            self._do(self.chain.go())
+
+    def _apart(self, compute: Callable[[], T]) -> Deferred[T]:
+        """Returns what a function returns in a child process; fails with Oversized if that takes too long."""
+        from adapter.programs.apart import computed  # noqa: PLC0415 - only for large containers
+
+        what, due = self._large
+        if self.chain.is_answered:
+            due = self._runner.loop.time() + self._late_limit
+        return computed(self._runner.loop, compute, due, what)
 
     def _do(self, actions: Actions) -> None:
         """Carries out actions, and the actions that a program leads to that cannot be started."""
@@ -132,6 +164,8 @@ class Driver(Work[S]):
         process = self._detach()
         self._runner.note(process, LATE)
         self._on_left(process)
+        if process.status is not None:  # it has ended, and its result is being read
+            return
         self._runner.leave(process, self._forget, kill=self._step.policy.kill)
         over = process.started + self._late_limit
         if over > self._runner.loop.time():
@@ -158,8 +192,22 @@ class Driver(Work[S]):
 
     def _on_exit(self, process: Process) -> None:
         result = self._checked_result(process)
-        self._detach()
-        self._do(self.chain.exited(result))
+        if isinstance(result, Deferred):
+            self._limit.cancel()  # the program has ended in time
+            result.then(partial(self._on_read, process))
+        else:
+            self._on_result(process, result)
+
+    def _on_read(self, process: Process, result: Any, bug: Exception | None) -> None:
+        if bug is not None:
+            log.error("a bug: %s: a result: %s", self, bug)
+        self._on_result(process, result if bug is None else _RESULT_BUG)
+
+    def _on_result(self, process: Process, result: Any) -> None:
+        if self._process is process:  # else the event has been answered meanwhile, without the result
+            self._note(process, result)
+            self._detach()
+            self._do(self.chain.exited(result))
 
     def _on_time_up(self) -> None:
         self._take_printed()
@@ -185,19 +233,22 @@ class Driver(Work[S]):
         process = self._process
         if process is None or not _safely(self, "its output", False, self._has_result, process):
             return False
-        self._do(self.chain.printed(self._checked_result(process)))
+        result = self._checked_result(process)
+        self._note(process, result)
+        self._do(self.chain.printed(result))
         return True
 
     def _checked_result(self, process: Process) -> Any:
-        """Returns what the program has printed as its result, or as a Failure; notes the program's time."""
+        """Returns what the program has printed as its result, or as a Failure; a Deferred for a large container."""
         if process.too_long:
-            result: Any = Failure(f"no result (more than {process.max_stdout} bytes), {process.ending}")
-        else:
-            result = _safely(self, "a result", _RESULT_BUG, self._result, self._step, process)
+            return Failure(f"no result (more than {process.max_stdout} bytes), {process.ending}")
+        return _safely(self, "a result", _RESULT_BUG, self._result, self._step, process)
+
+    def _note(self, process: Process, result: Any) -> None:
+        """Notes the time of a program that has printed its result, or has failed."""
         seconds = self._runner.note(process, FAILED if isinstance(result, Failure) else DONE)
         if self._slowest is None or seconds > self._slowest[0]:
             self._slowest = seconds, self._step
-        return result
 
     def _detach(self) -> Process:
         """Returns the current program, which is not waited for any longer."""

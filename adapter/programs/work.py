@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Generator
 from typing import Any, Generic, TypeVar
 
+from adapter.nri import Answer
 from adapter.programs.chain import Step
 from adapter.programs.process import Process, Program
 
@@ -49,11 +51,18 @@ class Work(ABC, Generic[S]):
 
     @abstractmethod
     def _result(self, step: S, process: Process) -> Any:
-        """Returns the result that the program has printed, or a Failure. Called once per program."""
+        """Returns the result that the program has printed, or a Failure; of a large container, a Deferred.
+
+        Called once per program.
+        """
 
     @abstractmethod
     def _response(self) -> Any:
         """Returns the answer to the event, which has not failed."""
+
+    def _prepare(self) -> Generator[Answer[Any], Any, None]:
+        """Makes the first request of a large container. Called before the first program is started."""
+        yield None
 
     def _has_result(self, process: Process) -> bool:
         """Whether the program, which still runs, has printed a result that counts."""

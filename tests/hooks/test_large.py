@@ -12,15 +12,14 @@ import pytest
 
 from adapter.errors import Oversized
 from adapter.hooks import bridge
-from adapter.hooks.apart import computed
 from adapter.hooks.bridge import HookBridge
 from adapter.hooks.facts import Facts
 from adapter.hooks.match import Matcher, NamedHook
 from adapter.hooks.model import Hook, When
-from adapter.hooks.reader import RESERVE
 from adapter.nri import Deferred, api
 from adapter.nri.runtimes import Runtime
 from adapter.oci import sizes
+from adapter.programs.apart import RESERVE, computed
 from adapter.settings import HooksSettings
 
 from ..processes import SteppedLoop, open_descriptors
@@ -169,19 +168,19 @@ def test_what_is_not_matched_in_time_is_killed_and_decided_by_the_policy(
     loop.advance(0.01)
     loop.until(lambda: outcome.is_there, "the child is not killed")
     if fail:
-        assert str(outcome.error) == "annotations and args[0]: cannot be matched in the time of the event"
+        assert str(outcome.error) == "annotations and args[0]: not done in the time of the event"
     else:
         assert (outcome.error, outcome.injected) == (None, ["0"])
 
 
-@pytest.mark.parametrize("missing", ["pipe", "fork"])
+@pytest.mark.parametrize("missing", ["memfd_create", "fork"])
 def test_a_process_that_cannot_be_had_is_decided_by_the_policy(
     hooks: Hooks, loop: SteppedLoop, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
     made = hooks(PAIRS)
     before = open_descriptors()
 
-    def refuse() -> int:
+    def refuse(*_: object) -> int:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     monkeypatch.setattr(os, missing, refuse)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import shlex
+import signal
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -15,6 +18,9 @@ from adapter.hooks.match import NamedHook
 from adapter.hooks.model import Hook, When
 from adapter.nri import api
 from adapter.nri.runtimes import Runtime
+from adapter.oci.spec import spec_from
+from adapter.programs.apart import RESERVE
+from adapter.programs.children import children as children_of_daemon
 from adapter.programs.runner import Runner
 
 from ..processes import Programs, SteppedLoop, children, open_descriptors
@@ -36,7 +42,9 @@ A2, A3 = edited('s/"A=1"/"A=2"/'), edited('s/"A=2"/"A=3"/')
 class Creation:
     """The creation of a container, in two seconds, with a hook of a later stage injected already."""
 
-    def __init__(self, loop: SteppedLoop, *hooks: NamedHook, fail: bool = True, host_root: str = "/") -> None:
+    def __init__(
+        self, loop: SteppedLoop, *hooks: NamedHook, fail: bool = True, host_root: str = "/", large: bool = False
+    ) -> None:
         env, pod = ["PATH=/bin", "A=1"], api.PodSandbox(id="p", namespace="default", name="web")
         container = api.Container(id="c1", name="nginx", args=["sleep"], env=env, annotations={"note": "x", "é": ""})
         request = api.CreateContainerRequest(pod=pod, container=container)
@@ -51,6 +59,8 @@ class Creation:
         edits = precreate.Edits(
             self.runner, hooks, request, response, fail=fail, host_root=host_root, runtime=Runtime()
         )
+        if large:
+            edits.be_large(200_000, loop.now + 2)
         edits.go()
         edits.answer_by(loop.now + 2)
         edits.answer.then(self._settle)
@@ -89,10 +99,10 @@ class Run:
         made = Hook(path=path, when=When(always=True), stages=("precreate",), **keys)
         return NamedHook(f"{name}.json", f"/hooks/{name}.json", made)
 
-    def __call__(self, *scripts: str, fail: bool = True, **keys: Any) -> Creation:
+    def __call__(self, *scripts: str, fail: bool = True, large: bool = False, **keys: Any) -> Creation:
         """Creates a container with hooks a, b, ...; `keys` are those of each hook."""
         hooks = [self.hook(name, script, **keys) for name, script in zip("abc", scripts, strict=False)]
-        return Creation(self.loop, *hooks, fail=fail)
+        return Creation(self.loop, *hooks, fail=fail, large=large)
 
 
 @pytest.fixture
@@ -214,3 +224,37 @@ def test_a_bug_that_its_output_meets_fails_the_hook(
     monkeypatch.setattr("adapter.base.gojson.plain", lambda *_: 1 // 0)
     assert "its result meets a bug of the adapter" in run(ECHO).error
     assert "ZeroDivisionError" in caplog.text
+
+
+# Large containers
+
+
+def test_a_large_container_is_written_and_read_in_child_processes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The daemon serves others meanwhile. Edits are the same."""
+    at_once = run(A2, A3).response
+    daemon, original = os.getpid(), spec_from
+
+    def apart_only(*arguments: Any) -> Any:
+        assert os.getpid() != daemon
+        return original(*arguments)
+
+    monkeypatch.setattr(precreate, "spec_from", apart_only)
+    assert run(A2, A3, large=True).response == at_once
+
+
+@pytest.mark.parametrize("where", ["apply", "decode"])
+@pytest.mark.parametrize("fail", [True, False])
+def test_a_large_container_that_takes_too_long_is_decided_by_the_policy(
+    run: Run, monkeypatch: pytest.MonkeyPatch, where: str, *, fail: bool
+) -> None:
+    monkeypatch.setattr(precreate, where, lambda *_: signal.pause())
+    fork = Mock(side_effect=children_of_daemon.fork)
+    monkeypatch.setattr(children_of_daemon, "fork", fork)
+    creation = run(A2, large=True, fail=fail)
+    run.loop.until(lambda: fork.call_count == {"apply": 1, "decode": 2}[where], "no process is forked")
+    run.loop.advance(2 - RESERVE - 0.01)
+    assert creation.settled is None
+    run.loop.advance(0.01)
+    assert creation.error == (SAID + "a container of 200000 bytes: not done in the time of the event" if fail else "")
+    if not fail:
+        assert creation.response == creation.before

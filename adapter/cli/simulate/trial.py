@@ -17,6 +17,8 @@ from adapter.legacy import config
 from adapter.runtime.launch import PluginFile, undisturbed
 
 IDX = "00"
+DEFAULT = "/tmp"  # noqa: S108 - it is checked
+"""Where temporary directories are without TMPDIR."""
 MAIN = "import sys; from adapter.cli.entry import main; sys.exit(main())"
 
 
@@ -24,16 +26,16 @@ class Scratch(TemporaryDirectory[str]):
     """A temporary directory that is removed even at Ctrl-C: SIGINT is blocked while it is made and while it is removed.
 
     Programs in it are run. So it is never in the current directory, which Python would use if /tmp is full, and never
-    in a TMPDIR that others own or everybody can write to: `su` keeps this variable.
+    in a directory that others own or everybody can write to: `su` keeps the variable TMPDIR.
     """
 
     def __init__(self, prefix: str) -> None:
-        """Raises ConfigError for a TMPDIR that must not be used, OSError for one that cannot be used."""
-        above = os.environ.get("TMPDIR")
-        if above and (reason := trust.strict(above, owned=True)):
-            raise ConfigError(f"TMPDIR {above}", reason)
+        """Raises ConfigError for a directory that must not be used, OSError for one that cannot be used."""
+        above = os.environ.get("TMPDIR", "")
+        if reason := trust.strict(above or DEFAULT, owned=True):
+            raise ConfigError(f"TMPDIR {above}" if above else DEFAULT, reason)
         with undisturbed():
-            super().__init__(prefix=prefix, dir=above or "/tmp")  # noqa: S108 - sticky
+            super().__init__(prefix=prefix, dir=above or DEFAULT)
 
     def cleanup(self) -> None:
         with undisturbed():

@@ -1,0 +1,169 @@
+"""Large containers: requests are made and results are read in child processes, and nobody waits for these too long.
+
+Here every container counts as large.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from adapter.daemon import bridge
+from adapter.legacy import create_answer, request, update_answer
+from adapter.nri import api
+from adapter.nri.plugin import RESERVE
+from adapter.oci import spec
+from adapter.programs import apart
+from adapter.programs.children import children
+
+from .node import Answer, Node, a_container, a_pod, configured, creating, saying
+
+DUE = 2 - RESERVE
+EDIT = {"spec": {"process": {"env": ["B=2"]}}, "metadata": {"k": "v"}}
+EVENTS = ("CreateContainer", "UpdateContainer", "PostCreateContainer")
+
+
+@pytest.fixture(autouse=True)
+def every_container_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bridge, "LARGE", 0)
+
+
+def outcome(node: Node, answer_: Answer) -> str:
+    node.wait(answer_)
+    return answer_.outcome
+
+
+def event(node: Node, name: str) -> Answer:
+    container = a_container("c1", env=["A=1"], mounts=[api.Mount(destination="/data", type="bind", source="/srv")])
+    return node.handle(name, getattr(api, f"{name}Request")(pod=a_pod(), container=container))
+
+
+class Hanging:
+    """Lets a child process hang where a request is made, or where a result is read."""
+
+    def __init__(self, node: Node, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+        self._node = node
+        self._forks = 0
+        self._last = {"request": 1, "result": 2}[where]
+        self._fork = children.fork
+        monkeypatch.setattr(
+            create_answer, {"request": "spec_from", "result": "merged"}[where], lambda *_: signal.pause()
+        )
+        monkeypatch.setattr(children, "fork", self.fork)
+
+    def fork(self) -> int:
+        self._forks += 1
+        return self._fork()
+
+    def create(self) -> Answer:
+        """Creates a container; returns when the process hangs."""
+        made = creating(self._node)
+        self._node.loop.until(lambda: self._forks == self._last, "no process is forked")
+        return made
+
+
+def test_plugins_see_and_change_a_large_container_as_any_other(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for limit in (1 << 30, 0):
+        monkeypatch.setattr(bridge, "LARGE", limit)
+        configured(node, "CreateContainer").plugins(
+            a=saying(**EDIT, updates=[{"id": "c0", "resources": {}}]), b=saying(spec={"annotations": {"x": "y"}})
+        )
+        node.bridge.updates.known.add("c0")
+        made = creating(node)
+        assert outcome(node, made) == "ok"
+        found.append((made.reply, node.requests("a")[-1], node.requests("b")[-1]))
+    assert found[0] == found[1]
+    reply, _, got = found[1]
+    assert (reply.adjust.env[0].key, dict(reply.adjust.annotations)) == ("B", {"x": "y"})
+    assert [update.container_id for update in reply.update] == ["c0"]
+    assert "B=2" in got["spec"]["process"]["env"]
+    assert got["results"] == [{"plugin": "", "version": "", "error": "", "metadata": {"k": "v"}}]
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_the_daemon_itself_makes_and_reads_nothing_of_a_large_container(
+    node: Node, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    daemon = os.getpid()
+
+    def apart_only(of: Any, name: str) -> None:
+        original = getattr(of, name)
+
+        def checked(*arguments: Any) -> Any:
+            assert os.getpid() != daemon
+            return original(*arguments)
+
+        monkeypatch.setattr(of, name, checked)
+
+    for module in (spec, create_answer, update_answer):
+        apart_only(module, "spec_from")
+    apart_only(create_answer.CreateAnswerBuilder, "_spec")
+    apart_only(request, "_spec")
+    wishes = EDIT if name == "CreateContainer" else {"metadata": {"k": "v"}}
+    configured(node, name).plugins(a=saying(**wishes), b="answer")
+    assert outcome(node, event(node, name)) == "ok"
+    assert [len(got["spec"]["mounts"]) for got in node.requests("b")] == [1]
+
+
+WHERE = pytest.mark.parametrize("where", ["request", "result"])
+FAIL = pytest.mark.parametrize("fail", [True, False])
+
+
+@WHERE
+@FAIL
+def test_what_takes_too_long_is_killed_and_decided_by_the_policy_before_the_answer_is_due(
+    node: Node, monkeypatch: pytest.MonkeyPatch, where: str, *, fail: bool
+) -> None:
+    configured(node, "CreateContainer", plugins="a", fail_create=fail).plugins(a=saying(**EDIT))
+    made = Hanging(node, monkeypatch, where).create()
+    node.loop.advance(DUE - apart.RESERVE - 0.01)
+    assert made.pending
+    node.loop.advance(0.01)
+    error = r"plugin: a: a container of \d+ bytes: not done in the time of the event" if fail else "ok"
+    assert re.fullmatch(error, outcome(node, made))
+    assert made.reply is None
+    assert node.runs == {"request": [], "result": ["a create c1"]}[where]
+
+
+@WHERE
+@FAIL
+def test_the_event_is_answered_when_it_is_due_though_the_process_is_not_killed_in_time(
+    node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, where: str, *, fail: bool
+) -> None:
+    """As on a machine that is too busy. What the process returns then counts no more."""
+    configured(node, "CreateContainer", plugins="a", fail_create=fail, kill_on_timeout=True).plugins(a=saying(**EDIT))
+    monkeypatch.setattr(apart, "RESERVE", -5)
+    made = Hanging(node, monkeypatch, where).create()
+    node.loop.advance(DUE)
+    reason = {"request": "not run: no time was left", "result": "no result within 1.9 s"}[where]
+    assert made.outcome == (f"plugin: a: {reason}" if fail else "ok")
+    node.loop.advance(5)
+    node.idle()
+    assert "a bug" not in caplog.text
+
+
+def test_the_limit_of_a_plugin_does_not_count_while_its_result_is_read(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configured(node, "CreateContainer", plugins="a", timeout=0.5).plugins(a=saying(**EDIT))
+    made = Hanging(node, monkeypatch, "result").create()
+    node.loop.advance(1)
+    assert made.pending
+    node.loop.advance(DUE - apart.RESERVE - 1)
+    assert "not done in the time of the event" in outcome(node, made)
+
+
+@pytest.mark.parametrize("name", ["spec_from", "merged"])
+def test_a_bug_in_a_child_process_fails_its_plugin_and_is_logged(
+    node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    monkeypatch.setattr(create_answer, name, Mock(side_effect=KeyError("found")))
+    configured(node, "CreateContainer", plugins="a").plugins(a=saying(**EDIT))
+    assert outcome(node, creating(node)).startswith("plugin: a: ")
+    assert "KeyError: 'found'" in caplog.text
