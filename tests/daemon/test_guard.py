@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+from types import SimpleNamespace
 
 import pytest
 from google.protobuf.message import Message
@@ -250,12 +251,16 @@ def test_a_server_that_has_lived_is_started_again_without_a_longer_wait(monkeypa
     waits: list[float] = []
     lives = [0.1, 0.1, guard.LIFE + 0.1, 0.1, 0.1]
     times = iter([moment for life in lives for moment in (0.0, life)])
-    monkeypatch.setattr("adapter.daemon.guard.time.monotonic", lambda: next(times))
-    monkeypatch.setattr("adapter.daemon.guard.os.fork", lambda: 1)
-    monkeypatch.setattr("adapter.daemon.guard.os.write", lambda *_: None)
+
+    def is_last(wait: float) -> bool:
+        waits.append(wait)
+        return len(waits) == len(lives)
+
+    system = SimpleNamespace(fork=lambda: 1, write=lambda *_: 0, _exit=lambda _: None, WNOHANG=0, WUNTRACED=0)
+    monkeypatch.setattr(guard, "os", system)
+    monkeypatch.setattr(guard, "time", SimpleNamespace(monotonic=lambda: next(times)))
     monkeypatch.setattr(guard, "_end_of", lambda *_: (128 + signal.SIGKILL, False))
-    monkeypatch.setattr(guard, "wait_for_end", lambda wait: waits.append(wait) or len(waits) == len(lives))
-    monkeypatch.setattr("adapter.daemon.guard.os._exit", lambda _: None)
+    monkeypatch.setattr(guard, "wait_for_end", is_last)
     guard._serve(None)
     assert waits == [0.1, 0.2, 0.1, 0.2, 0.4]
 
