@@ -30,7 +30,9 @@ def _update(what: str) -> Iterator[str]:
     before = _users()
     if k8s.does_well(partial(k8s.chart, "upgrade", SECONDS, podAnnotations={"example.com/full": what})):
         yield f"full by {what}: an update finds room"
-    waiting = k8s.kubectl("-n", "kube-system", "get", "events", "--field-selector=reason=FailedScheduling")
+    waiting = k8s.kubectl(
+        "-n", "kube-system", "get", "events", "--field-selector=reason=FailedScheduling", "--sort-by=.lastTimestamp"
+    )
     k8s.say(f"full by {what}: {waiting.strip().splitlines()[-1]}")
     if _users() != before:
         yield f"full by {what}: an update has ended pods of users: {before - _users()}"
@@ -59,6 +61,7 @@ def _take_cpu() -> None:
 
 def _take_places() -> None:
     _start(4)
+    k8s.until(lambda: len(k8s.adapters()) == 1, "the end of the old instance")
     pods = len(k8s.kubectl("get", "pods", "-A", "-o", "name").split())
     k8s.limit_pods(pods)
 

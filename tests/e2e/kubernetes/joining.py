@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from tests.e2e.pod import HarnessError
-
 from . import node as k8s
 
 OTHER = "other"
@@ -22,7 +20,7 @@ def play() -> Iterator[str]:
     hook = {"files": {"first.json": k8s.hook_file("first")}}
     k8s.chart("install", profile="hooks", hooks=hook)
     yield from _second("the profile `legacy` beside `hooks`", OTHER, "kube-system")
-    if k8s.count("create", "pods"):
+    if k8s.count("create", f"of-{OTHER}"):
         yield "plugins of a release run that does not serve"
     if {*k8s.marks("first").values()} != {1}:
         yield f"hooks: {k8s.marks('first')}"
@@ -33,7 +31,7 @@ def play() -> Iterator[str]:
     k8s.say("the second release serves when the first one has gone")
     k8s.kubectl("create", "namespace", "second")
     yield from _second("the same profile in another namespace", k8s.RELEASE, "second")
-    yield from k8s.wrong("pods")
+    yield from k8s.wrong(f"of-{k8s.RELEASE}")
     k8s.uninstall(k8s.RELEASE, "second")
     k8s.uninstall(OTHER)
     yield from _elsewhere()
@@ -45,24 +43,16 @@ def _second(what: str, release: str, namespace: str) -> Iterator[str]:
     if k8s.does_well(partial(k8s.chart, "install", SECONDS, release=release, namespace=namespace)):
         yield f"{what} is installed without an error"
     (pod,) = k8s.adapters(release, namespace)
-    for line in (("probe", "readyz"), ("v010-adapter", "status")):
-        told = _told("-n", namespace, "exec", pod, "--", *line)
+    for line in ("probe readyz", "v010-adapter status"):
+        told = k8s.kubectl("-n", namespace, "exec", pod, "--", "sh", "-c", f"! {line} 2>&1")
         if "state.owner: an adapter of " not in told:
             yield f"{what}: {line} tells: {told}"
     if "state.owner: an adapter of " not in (told := k8s.check(release, namespace)):
         yield f"{what}: `helm test` tells: {told}"
     k8s.say(f"{what}: told")
-    k8s.apply("pods", 4)
-    k8s.ready("pods")
-    k8s.delete("pods")
-
-
-def _told(*line: str) -> str:
-    """Returns the error of a command that must fail."""
-    try:
-        return f"no error: {k8s.kubectl(*line)}"
-    except HarnessError as error:
-        return str(error)
+    k8s.apply(f"of-{release}", 4)
+    k8s.ready(f"of-{release}")
+    k8s.delete(f"of-{release}")
 
 
 def _elsewhere() -> Iterator[str]:
