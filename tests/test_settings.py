@@ -169,6 +169,7 @@ VALUES = {  # key: good values, bad values
     "runtime.socket": (["/run/nri.sock"], ["nri.sock", "7", "[]"]),
     "runtime.failRequest": (["true", "false"], ["1", "~", "fail"]),
     "state.directory": (["/run/nri-other"], ["", "nri", "7", "[]"]),
+    "state.owner": (["kube-system/nri-v010-adapter", "''"], ["a b", "'a\tb'", "\u00e4", "7", "~"]),
     "metrics.listen": (
         ["127.0.0.1:8891", "0.0.0.0:1", "'[::1]:65535'", "'[::]:8891'", "unix:/run/metrics.sock", "''", "[]",
         "[unix:/a, 0.0.0.0:1]"],

@@ -4,7 +4,8 @@ A stopped server (SIGSTOP) has the lock and answers nothing, so the guard kills 
 
 NRI kills the process that it launched when it drops the plugin (pkg/adaptation/plugin.go, stop). So that process forks
 a guard with a session of its own, and only waits; the guard forks the server. Both fork before they import anything
-large: a runtime waits, and the two hold little memory.
+large: a runtime waits, and the two hold little memory. The guard of a container imports all that a server needs before
+it forks one (`cli.entry`), so that the next one joins at once.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ import time
 from contextlib import suppress
 
 FIRST_WAIT, LONGEST_WAIT = 0.1, 10.0
-"""Seconds before a killed server is started again: twice the wait before, unless the server has lived LONGEST_WAIT."""
+"""Seconds before a killed server is started again: twice the wait before, unless the server has lived a LIFE."""
+LIFE = 1.0
+"""Seconds after which a server has joined: what kills it then has not to do with its start."""
 
 IGNORED = signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM
 _ENDING = {signal.SIGTERM, signal.SIGINT}
@@ -130,7 +133,7 @@ def _serve(launch: Launch | None, trunk: int = -1) -> None:
             else:
                 with suppress(OSError):  # nobody may read stderr
                     os.write(2, b"v010-adapter: the server was killed by signal %d\n" % (code - 128))
-        if time.monotonic() - started > LONGEST_WAIT:
+        if time.monotonic() - started > LIFE:
             wait = FIRST_WAIT
         if wait_for_end(wait):
             break

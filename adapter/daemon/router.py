@@ -12,7 +12,7 @@ from adapter import settings
 from adapter.base import collector
 from adapter.base.loop import Loop
 from adapter.base.times import Histogram, quantiles
-from adapter.errors import ConfigError
+from adapter.errors import ConfigError, RegistrationError
 from adapter.host.runtime_directory import RuntimeDirectory
 from adapter.monitoring import logs
 from adapter.nri import Context, Plugin, api, runtimes
@@ -20,7 +20,7 @@ from adapter.nri.events import mask
 from adapter.nri.plugin import RESERVE
 from adapter.nri.runtimes import Runtime
 from adapter.settings import Settings
-from adapter.turns.turns import Turns, others_have_joined
+from adapter.turns.turns import Turns, others_have_joined, stranger_in
 
 if TYPE_CHECKING:
     from adapter.daemon.serving import Link, Serving
@@ -148,8 +148,11 @@ class Adapter(Plugin):
         """
         if self._turns is None or self._turns.directory.runtime != self._runtime.name:
             directory = RuntimeDirectory(self.state_directory, self._runtime.name, self.settings.legacy.trust)
-            self._turns, self._serving = Turns(directory, self._loop.time), None
+            self._turns, self._serving = Turns(directory, self._loop.time, self.settings.state_owner), None
         self._turns.join()
+        if (other := self._turns.stranger) is not None:  # both have come at once: `unfit` has not seen it
+            self._turns.leave()
+            raise RegistrationError(self._of_stranger(other))
         self._listed = request
         self._loop.call_soon(self._begin)
         self._link.on_joined()
@@ -221,12 +224,23 @@ class Adapter(Plugin):
 
     @property
     def unfit(self) -> str:
-        """Why this adapter must not join beside another one: creates would fail here. Empty if it may join."""
-        if not others_have_joined(self.state_directory):
+        """Why this adapter must not join beside another one; empty if it may join.
+
+        Creates would fail here, or the other one has another owner, and so perhaps other work.
+        """
+        directory = self.state_directory
+        if not others_have_joined(directory):
             return ""
+        if (other := stranger_in(directory, self.settings.state_owner)) is not None:
+            return self._of_stranger(other)
         from adapter.legacy.fitness import unfit  # noqa: PLC0415 - only beside another adapter
 
         return unfit(self.settings.legacy)
+
+    def _of_stranger(self, other: str) -> str:
+        """Returns why this adapter does not join beside that of another owner."""
+        own = self.settings.state_owner
+        return f"state.owner: an adapter of {other or 'nobody'} has joined, and this one is of {own or 'nobody'}"
 
     def end(self) -> None:
         """The process ends, perhaps while plugins run."""

@@ -107,6 +107,7 @@ class Settings(NamedTuple):
     socket: str = DEFAULT_SOCKET
     reserve: float | None = None
     state_directory: str = ""
+    state_owner: str = ""
     metrics_listen: tuple[str, ...] = ()
 
 
@@ -120,6 +121,7 @@ _KEYS = {
     "socket": "runtime.socket",
     "reserve": "runtime.reserve",
     "state_directory": "state.directory",
+    "state_owner": "state.owner",
     "metrics_listen": "metrics.listen",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
@@ -68,6 +69,7 @@ _auto_seconds = _auto_or("or a number of seconds, 0 or more", _is_duration, floa
 _text = _must("a text without a NUL character", _is_text)
 _path = _must("an absolute path without a NUL character", _is_path)
 _paths = _must("a list of absolute paths without NUL characters", _is_list_of(_is_path), tuple)
+_word = _must("a word of ASCII characters", lambda v: _is_text(v) and bool(re.fullmatch("[!-~]*", v)))
 _namespaces = _must("a list of names of namespaces", _is_list_of(lambda name: _is_text(name) and name), frozenset)
 
 
@@ -175,7 +177,10 @@ SCHEMA: dict[str, Any] = {
         ),
         "failRequest": Key(_boolean, "false", "NRI >= 0.12.4: fail an event that the adapter does not answer"),
     },
-    "state": {"directory": Key(_path, "/run/nri-v010-adapter", "what is owed; by default /run/nri-NAME")},
+    "state": {
+        "directory": Key(_path, "/run/nri-v010-adapter", "what is owed; by default /run/nri-NAME"),
+        "owner": Key(_word, '""', "an adapter does not join beside one of another owner"),
+    },
     "metrics": {"listen": Key(_listen, '""', "e.g. 127.0.0.1:8891, [unix:/PATH, '[::]:8891']: metrics and probes")},
     "log": {
         "level": _words("debug | info | warning | error", "info", "; debug: all requests and results"),

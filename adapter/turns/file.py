@@ -17,6 +17,8 @@ PLACES = 1024
 """The places for notes."""
 TABLE = PLACES * PLACE
 """The bytes of all places. The lines of the adapters that have joined follow."""
+JOINED = 1 << 60
+"""The first of the bytes whose locks tell that an adapter has joined the runtime: the byte of its line in the file."""
 
 
 class TurnsFile:
@@ -111,6 +113,13 @@ class TurnsFile:
         except OSError:
             return b""
 
+    def stranger(self, owner: str) -> str | None:
+        """Returns another owner whose adapter has joined, None if there is none."""
+        try:
+            return stranger(self._fd, owner) if self._fd >= 0 else None
+        except OSError:
+            return None  # a file system without locks
+
     def write(self, start: int, text: bytes) -> None:
         """Writes a place or a line."""
         if self._fd >= 0:
@@ -150,6 +159,20 @@ class TurnsFile:
             return self._fd >= 0 and locks.is_locked(self._fd, start, 0)
         except OSError:
             return False  # a file system without such locks
+
+
+def stranger(fd: int, owner: str) -> str | None:
+    """Returns another owner whose adapter has joined, by the lines of an open file, or None. Raises OSError.
+
+    The line of an adapter that has gone is not locked. An adapter that asks is to ask again once it has joined.
+    """
+    start = TABLE
+    for line in os.pread(fd, os.fstat(fd).st_size, TABLE).splitlines(keepends=True):
+        _, _, theirs = line.decode("ascii", "replace").rstrip("\n").rpartition(" ")
+        if theirs != owner and locks.is_locked(fd, JOINED + start, 1):
+            return theirs
+        start += len(line)
+    return None
 
 
 def _stamp(status: os.stat_result) -> tuple[int, int, int]:

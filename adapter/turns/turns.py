@@ -9,21 +9,20 @@ import logging
 import os
 import zlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from adapter.host import locks
 from adapter.host.runtime_directory import RuntimeDirectory
 from adapter.turns.fates import FATES, MINE, PLACE, REPEAT, SERVED_ELSEWHERE, Fate, Note, Stage, State, Turn
-from adapter.turns.file import PLACES, TurnsFile
+from adapter.turns.file import JOINED, PLACES, TurnsFile, stranger
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 LONGEST = 1 << 20
 """Bytes of the file at which an adapter that joins and is alone removes the lines of those that have gone."""
-_JOINED = 1 << 60
-"""The first of the bytes whose locks tell that an adapter has joined the runtime: the byte of its line in the file."""
 _CONTAINERS = 24
 """The bits of a container's byte among those of its pod."""
 
@@ -38,8 +37,9 @@ class OnChange(Protocol):
 class Turns:
     """One adapter among those of its runtime."""
 
-    def __init__(self, directory: RuntimeDirectory, clock: Callable[[], float]) -> None:
+    def __init__(self, directory: RuntimeDirectory, clock: Callable[[], float], owner: str = "") -> None:
         self.directory = directory
+        self._owner = owner
         self.on_change: OnChange | None = None
         """Called when other adapters may have written records, and when the directory was made again."""
         self._clock = clock
@@ -84,12 +84,12 @@ class Turns:
     def _add_line(self) -> None:
         while True:
             end = self._file.size
-            self._joined = _JOINED + end
+            self._joined = JOINED + end
             if self._file.lock(self._joined, 1):
                 if self._file.size == end:
                     break
                 self._file.unlock(self._joined, 1)  # another one joins just now
-        self._file.write(end, f"{self._me} joined\n".encode())
+        self._file.write(end, f"{self._me} joined {self._owner}\n".encode())
 
     def leave(self) -> None:
         """The connection with the runtime has ended."""
@@ -100,7 +100,7 @@ class Turns:
     @property
     def has_others(self) -> bool:
         """Whether another adapter has joined the runtime."""
-        return self._file.is_locked_from(_JOINED)
+        return self._file.is_locked_from(JOINED)
 
     def look(self) -> bool:
         """Looks whether other adapters may get the next event; returns that. Repairs a directory that was removed."""
@@ -127,6 +127,11 @@ class Turns:
             self._file.lock(*span)
         self._show()
         return True
+
+    @property
+    def stranger(self) -> str | None:
+        """Another owner whose adapter has joined the runtime, None if there is none."""
+        return self._file.stranger(self._owner)
 
     @property
     def is_lost(self) -> bool:
@@ -258,6 +263,16 @@ def _span(pod: str, id_: str) -> tuple[int, int]:
 
 def others_have_joined(directory: str) -> bool:
     """Whether an adapter with this state directory has joined a runtime. Not for an adapter that has joined itself."""
+    return any(_asked(directory, lambda fd: locks.is_locked(fd, JOINED, 0)))
+
+
+def stranger_in(directory: str, owner: str) -> str | None:
+    """Returns another owner whose adapter has joined a runtime with this state directory, None if there is none."""
+    return next((one for one in _asked(directory, lambda fd: stranger(fd, owner)) if one is not None), None)
+
+
+def _asked(directory: str, ask: Callable[[int], T]) -> Iterator[T]:
+    """Yields the answer for each runtime's file that can be read."""
     names: list[str] = []
     with suppress(OSError):
         names = os.listdir(directory)
@@ -265,8 +280,6 @@ def others_have_joined(directory: str) -> bool:
         with suppress(OSError):
             fd = os.open(os.path.join(directory, name, "turns"), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
-                if locks.is_locked(fd, _JOINED, 0):
-                    return True
+                yield ask(fd)
             finally:
                 os.close(fd)
-    return False

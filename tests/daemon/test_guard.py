@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+from types import SimpleNamespace
 
 import pytest
 from google.protobuf.message import Message
@@ -214,6 +215,54 @@ def test_in_a_container_a_server_that_ends_by_itself_ends_its_guard(node: Node) 
     daemon = spawn(words, {"PATH": os.defpath}, {})
     node.daemons.append(daemon)
     assert daemon.ended() == 2
+
+
+IMPORTS = """
+import os, sys
+
+class Told:
+    guard = os.getpid()
+
+    def find_spec(self, name, *_):
+        if os.getpid() != self.guard:
+            os.write(2, f"imports {name}\\n".encode())
+
+sys.meta_path.insert(0, Told())
+"""
+"""Tells of each module that a server imports, and its guard has not."""
+
+
+def test_a_server_in_a_container_has_all_modules_before_it_joins(node: Node, listener: socket.socket) -> None:
+    """To import them takes longer than all else between a kill and the next server's joining."""
+    metrics = {"listen": f"unix:{node.path}/metrics"}
+    own = ["-idx", "00", "-config", str(node.file(metrics=metrics)), "-socket", f"{node.path}/nri.sock"]
+    code = f"{IMPORTS}\n{CONTAINED}"
+    daemon = spawn([sys.executable, "-c", code, *own], {"PATH": os.defpath, **node.state()}, {}, fresh=True)
+    node.daemons.append(daemon)
+    daemon.accept(listener)
+    daemon.handshake()
+    daemon.logged("registered with")
+    daemon.logged("metrics and probes at")
+    assert [line for line in daemon.log if line.startswith("imports") and "encodings." not in line] == []
+    daemon.end()
+
+
+def test_a_server_that_has_lived_is_started_again_without_a_longer_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    lives = [0.1, 0.1, guard.LIFE + 0.1, 0.1, 0.1]
+    times = iter([moment for life in lives for moment in (0.0, life)])
+
+    def is_last(wait: float) -> bool:
+        waits.append(wait)
+        return len(waits) == len(lives)
+
+    system = SimpleNamespace(fork=lambda: 1, write=lambda *_: 0, _exit=lambda _: None, WNOHANG=0, WUNTRACED=0)
+    monkeypatch.setattr(guard, "os", system)
+    monkeypatch.setattr(guard, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    monkeypatch.setattr(guard, "_end_of", lambda *_: (128 + signal.SIGKILL, False))
+    monkeypatch.setattr(guard, "wait_for_end", is_last)
+    guard._serve(None)
+    assert waits == [0.1, 0.2, 0.1, 0.2, 0.4]
 
 
 MANY = 500

@@ -424,6 +424,59 @@ def test_an_external_adapter_that_could_run_no_plugin_joins_when_it_can_or_would
     assert len([line for line in second.log if "this one waits" in line]) == 1
 
 
+# ---- an adapter of another owner
+
+
+def owned(node: Node, owner: str) -> Daemon:
+    """Starts an external adapter of an owner, whose list is its own."""
+    file = node.path / f"{owner}.yaml"
+    file.write_text(node.settings(state={"owner": owner}, metrics={"listen": f"unix:{node.path}/{owner}-metrics"}))
+    return node.external("-config", file)
+
+
+def test_an_adapter_does_not_join_beside_one_of_another_owner(node: Node, listener: socket.socket) -> None:
+    """It may have other plugins and hooks, and only one of both would serve: two releases of the chart, for example."""
+    first = owned(node, "one")
+    first.accept(listener)
+    first.handshake()
+    second = owned(node, "two")
+    second.logged("state.owner: an adapter of one has joined, and this one is of two", "this one waits")
+    second.logged("metrics and probes at ")
+    status, why = page(node.path / "two-metrics", "/readyz")
+    assert (status, "unfit\nnot joined with a runtime: state.owner: an adapter of one has joined" in why) == (503, True)
+    successor = owned(node, "one")  # as at an upgrade
+    successor.accept(listener)
+    successor.handshake()
+    first.end()
+    successor.serves(start("c1"), stop("c1"))
+    assert node.runs() == life("c1")
+    successor.end()
+    second.accept(listener)
+    second.handshake()
+    assert page(node.path / "two-metrics", "/readyz") == (200, "joined\n")
+
+
+def test_of_two_owners_whose_adapters_come_at_once_one_joins(node: Node, listener: socket.socket) -> None:
+    """When they connect, neither finds the other one."""
+    daemons = []
+    for owner in ("one", "two"):
+        daemons.append(owned(node, owner))
+        daemons[-1].accept(listener)
+        daemons[-1].registration()
+        daemons[-1].configure()
+    first, second = daemons
+    first.serves(api.SynchronizeRequest())
+    refusal = second.call(api.SynchronizeRequest())
+    assert refusal.message == "state.owner: an adapter of one has joined, and this one is of two"
+    second.hang_up()  # as NRI does
+    second.logged("this one waits")
+    first.serves(start("c1"), stop("c1"))
+    assert node.runs() == life("c1")
+    first.end()
+    second.accept(listener)
+    second.handshake()
+
+
 # ---- the state directory
 
 

@@ -34,7 +34,7 @@ HOOK = {"version": "1.0.0", "hook": {"path": "/usr/bin/trace"}, "when": {"always
 PRECREATE = HOOK | {"stages": ["precreate"]}
 OLD_HOOK = {"hook": "/usr/bin/trace", "stage": ["prestart"], "cmds": [".*"]}
 CONF = {"version": "0.1", "plugins": [{"type": "clearcfs"}, {"type": "konfine", "conf": {"any": [1]}}]}
-OF_THE_CHART = {"hostRoot", "mountNamespace", "runtime.socket", "state.directory", "metrics.listen"}
+OF_THE_CHART = {"hostRoot", "mountNamespace", "runtime.socket", "state.directory", "state.owner", "metrics.listen"}
 """Keys of the adapter's configuration that the chart sets: with others, its mounts or its probes do not work."""
 
 WRONG: list[tuple[dict[str, object], str]] = [  # values, and what the error names
@@ -56,7 +56,7 @@ WRONG: list[tuple[dict[str, object], str]] = [  # values, and what the error nam
     ({"metrics": {"address": "localhost"}}, "address"),
     ({"metrics": {"address": "1::2::3"}}, "address"),
     ({"metrics": {"port": None}}, "port"),
-    ({"stateDirectory": "/run/../etc"}, "stateDirectory"),
+    ({"nri": {"socketDirectory": "/run/../etc"}}, "socketDirectory"),
     ({"config": {"legacy": {"timeout": 1e21}}}, "timeout"),  # helm writes 1e+21: a text for the adapter
     ({"hooks": {"files": {"x.json": {**HOOK, "when": {"annotations": {"(": "x"}}}}}}, "annotations"),
     ({"hooks": {"files": {"x.json": {**OLD_HOOK, "cmds": ["x", "*"]}}}}, "cmds"),
@@ -92,7 +92,7 @@ def test_the_default_values_and_what_belongs_together_are_valid() -> None:
     monitored = {"metrics": {"enabled": True, "podMonitor": True, "alerts": True}}
     of_node = {"profile": "legacy", "metrics": {"enabled": True, "podMonitor": True, "address": "::"}}
     hooks: dict[str, object] = {"hooks": {"files": {"a.json": HOOK, "old.json": OLD_HOOK}, "nodeDirectories": ["/"]}}
-    places = {"stateDirectory": "/run/.nri/", "hooks": {"nodeDirectories": ["/usr/", "/etc/..hooks"]}}
+    places = {"nri": {"socketDirectory": "/run/.nri/"}, "hooks": {"nodeDirectories": ["/usr/", "/etc/..hooks"]}}
     precreate = {"config": {"hooks": {"precreate": True}}, "hooks": {"files": {"x.json": PRECREATE}}}
     resources = {"requests": {"cpu": 0.5, "memory": "32Mi"}, "limits": {"cpu": "2"}}
     enough: dict[str, object] = {"resources": resources, "updateStrategy": {"maxNodes": "100%"}}
@@ -146,6 +146,16 @@ def test_in_the_profile_legacy_the_namespace_of_the_release_is_exempt() -> None:
     assert (own.legacy.exempt, errors) == (frozenset(["kube-system"]), [])
 
 
+def test_two_releases_have_two_owners() -> None:
+    """Of adapters of two owners, one joins a node's runtime."""
+    for profile in ("hooks", "legacy"):
+        documents = yaml.safe_load_all((KUSTOMIZE / profile / "manifests.yaml").read_text())
+        (text,) = (
+            one["data"]["v010-adapter.yaml"] for one in documents if "v010-adapter.yaml" in (one.get("data") or {})
+        )
+        assert settings.parse(text, "x")[0].state_owner == "kube-system/nri-v010-adapter"
+
+
 def test_in_the_profile_hooks_the_pod_does_not_see_the_whole_node() -> None:
     """It is root: it could read the kubelet's keys."""
     objects = yaml.safe_load_all((KUSTOMIZE / "hooks/manifests.yaml").read_text())
@@ -178,13 +188,36 @@ def test_on_each_system_the_pod_sees_directories_that_exist_and_the_init_contain
     assert own["containers"][0]["securityContext"]["seLinuxOptions"] == {"type": "spc_t"}
 
 
+@pytest.mark.skipif(not HELM, reason="no helm, in the PATH or in K8S/bin")
+def test_an_update_preempts_no_pod_and_lingers_only_for_a_successor_that_can_come() -> None:
+    beside, in_place = objects(), objects("--set", "updateStrategy.surge=false,updateStrategy.maxNodes=10%")
+    assert beside["PriorityClass"]["preemptionPolicy"] == "Never"
+    assert "PriorityClass" not in objects("--set", "priorityClassName=system-node-critical")
+    strategies = [one["DaemonSet"]["spec"]["updateStrategy"]["rollingUpdate"] for one in (beside, in_place)]
+    assert strategies == [{"maxUnavailable": 0, "maxSurge": 1}, {"maxUnavailable": "10%", "maxSurge": 0}]
+    (first,), (second,) = (one["DaemonSet"]["spec"]["template"]["spec"]["containers"] for one in (beside, in_place))
+    assert (first["args"][-2:], second["args"][-2:]) == (["-linger", "18"], ["-linger", "0"])
+
+
+@pytest.mark.skipif(not HELM, reason="no helm, in the PATH or in K8S/bin")
+def test_a_directory_of_the_socket_that_somebody_has_named_is_not_made() -> None:
+    pods = rendered(), rendered("--set", "nri.socketDirectory=/run/misspelt")
+    types = [pod["volumes"][0]["hostPath"] for pod in pods]
+    assert types[0] == {"path": "/var/run/nri", "type": "DirectoryOrCreate"}
+    assert types[1] == {"path": "/run/misspelt", "type": "Directory"}
+
+
 def rendered(*words: str) -> dict[str, Any]:
     """The DaemonSet's pod as helm renders it without a cluster."""
+    found: dict[str, Any] = objects(*words)["DaemonSet"]["spec"]["template"]["spec"]
+    return found
+
+
+def objects(*words: str) -> dict[str, Any]:
+    """What helm renders without a cluster, by its kind: the last one of each."""
     line = [str(HELM), "template", "x", str(CHART), "--kube-version", "1.34", "--skip-tests", *words]
     done = subprocess.run(line, check=True, capture_output=True, text=True)
-    objects = [one for one in yaml.safe_load_all(done.stdout) if one and one["kind"] == "DaemonSet"]
-    found: dict[str, Any] = objects[0]["spec"]["template"]["spec"]
-    return found
+    return {one["kind"]: one for one in yaml.safe_load_all(done.stdout) if one}
 
 
 def test_the_chart_knows_the_systems_that_the_adapter_knows() -> None:

@@ -13,7 +13,7 @@ from adapter.host import locks
 from adapter.turns import file as turns_file
 from adapter.turns import turns
 from adapter.turns.fates import DONE, MINE, PAST, PLACE, REPEAT, Stage, State, Turn
-from adapter.turns.file import PLACES, TABLE
+from adapter.turns.file import JOINED, PLACES, TABLE
 from adapter.turns.turns import others_have_joined
 
 from .conftest import Adapter, Start
@@ -425,5 +425,5 @@ def test_a_note_that_cannot_be_written_is_a_fault(start: Start, monkeypatch: pyt
 def test_each_id_has_a_place_of_the_table_and_bytes_of_its_own_below_those_of_joining() -> None:
     for pod, id_ in (("a", "a"), ("a", "b"), ("\udcff", "ü" * 300), ("", "")):
         begin, length = turns._span(pod, id_)
-        assert TABLE < begin < begin + length <= turns._JOINED
+        assert TABLE < begin < begin + length <= JOINED
     assert PLACES * PLACE == TABLE

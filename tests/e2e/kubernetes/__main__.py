@@ -8,10 +8,13 @@ from __future__ import annotations
 import os
 import sys
 
-from . import charts, faults, kinds
+from . import charts, faults, full, joining, kinds, reboot
 from .node import node, prepare, say, shell
 
-SCENARIOS = {"charts": charts.play, "kinds": kinds.play, "faults": faults.play}
+SCENARIOS = {
+    **{"charts": charts.play, "joining": joining.play, "full": full.play},
+    **{"kinds": kinds.play, "faults": faults.play, "reboot": reboot.play},
+}
 """Each yields what is wrong, and leaves the node as it was."""
 
 

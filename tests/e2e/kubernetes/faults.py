@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -60,11 +61,19 @@ def _row(load: str, fault: Callable[[], object]) -> set[tuple[str, str]]:
     return k8s.judge(load)
 
 
+KILL = "server=$(pgrep -n -f '[v]010-adapter -idx'); date +%s.%N; kill -9 $server"
+"""Kills the server, and tells when."""
+
+
 # ---- the faults
 
 
 def _upgrade(tag: str, **values: Any) -> None:
     k8s.chart("upgrade", tag=tag, podAnnotations={"example.com/revision": f"{time.time()}"}, **values)
+
+
+def _upgrade_in_place() -> None:
+    _upgrade("other", updateStrategy={"surge": False, "maxNodes": 1})
 
 
 def _upgrade_with_metrics() -> None:
@@ -75,15 +84,22 @@ def _upgrade_with_metrics() -> None:
 def _kill() -> None:
     """Kills the server, and twice the one after it; their guard is older."""
     for _ in range(3):
-        _joined_after("the kill", k8s.shell, "kill -9 $(pgrep -n -f '[v]010-adapter -idx')")
+        _joined_since(float(k8s.shell(KILL)), "the kill")
 
 
 def _kill_required() -> None:
     """As above, where containerd refuses containers without the adapter."""
+    with required():
+        _kill()
+
+
+@contextmanager
+def required() -> Iterator[None]:
+    """containerd refuses containers without the adapter."""
     k8s.shell("cd /etc/containerd; cp config.toml before; cat >>config.toml", given=VALIDATOR)
     k8s.chart("upgrade", podAnnotations=REQUIRED)
     _restart("TERM")
-    _kill()
+    yield
     k8s.shell("cd /etc/containerd; mv before config.toml")
     _restart("TERM")
 
@@ -142,6 +158,10 @@ def _fill() -> None:
 def _joined_after(what: str, command: Callable[..., str], *line: str) -> None:
     at = time.time()
     command(*line)
+    _joined_since(at, what)
+
+
+def _joined_since(at: float, what: str) -> None:
     k8s.until(lambda: _joined() > at, "the adapter to join again")
     k8s.say(f"  joined again {_joined() - at:.1f} s after {what}")
 
@@ -164,6 +184,7 @@ FAULTS: dict[str, tuple[Callable[[], object], set[str]]] = {
     "the server killed, required_plugins": (_kill_required, MISSED | REPEATED),
     "the adapter's pod deleted": (_delete_pod, set()),
     "the adapter's pod killed, deletes hang": (_kill_pod_of_hung_deletes, MISSED | REPEATED),
+    "upgrade in place": (_upgrade_in_place, MISSED | {"delete late"}),
     "uninstalled and installed again": (_reinstall, MISSED | {"delete late"}),
     "the node drained": (_drain, set()),
     "containerd TERM": (partial(_restart, "TERM"), MISSED | {"delete late"}),

@@ -114,6 +114,15 @@ def footprint() -> set[str]:
     return set(shell(f"{places} || true; grep v010 /proc/mounts || true; {processes} || true").splitlines())
 
 
+def limit_pods(number: int) -> None:
+    """Starts the kubelet with another limit of its pods."""
+    file = K8S / "run/kubelet.yaml"
+    kept = [line for line in file.read_text().splitlines() if not line.startswith("maxPods:")]
+    file.write_text("\n".join([*kept, f"maxPods: {number}", ""]))
+    node("restart", "kubelet")
+    wait(f"jsonpath={{.status.allocatable.pods}}={number}", "node/node1")
+
+
 # ---- the chart
 
 
@@ -122,7 +131,9 @@ def hook_file(word: str) -> dict[str, Any]:
     return {"version": "1.0.0", "hook": hook, "stages": ["prestart"], "when": {"always": True}}
 
 
-def chart(verb: str, seconds: float = LIMIT, **values: Any) -> None:
+def chart(
+    verb: str, seconds: float = LIMIT, *, release: str = RELEASE, namespace: str = "kube-system", **values: Any
+) -> None:
     """Installs or upgrades the chart, by default with the profile `legacy`; waits until its pods are ready."""
     profile = values.get("profile", "legacy")
     given = {
@@ -132,25 +143,42 @@ def chart(verb: str, seconds: float = LIMIT, **values: Any) -> None:
     }
     file = EVIDENCE / "values.json"
     file.write_text(json.dumps(given | values))
-    helm(verb, RELEASE, CHART, "--namespace", "kube-system", "--wait", "--timeout", f"{seconds:g}s", "-f", file)
+    helm(verb, release, CHART, "--namespace", namespace, "--wait", "--timeout", f"{seconds:g}s", "-f", file)
 
 
-def uninstall() -> None:
-    helm("uninstall", RELEASE, "--namespace", "kube-system", "--wait")
-    until(lambda: not adapters(), "the adapter's pods to go")
+def uninstall(release: str = RELEASE, namespace: str = "kube-system") -> None:
+    helm("uninstall", release, "--namespace", namespace, "--wait")
+    until(lambda: not adapters(release, namespace), "the adapter's pods to go")
 
 
-def adapters() -> list[str]:
-    return _of_release("pods")
+def check(release: str = RELEASE, namespace: str = "kube-system") -> str:
+    """Runs `helm test`. Returns what is wrong: the end of the pod's log, or of helm's error; empty if all is well."""
+    try:
+        helm("test", release, "--namespace", namespace, "--timeout", "150s")
+    except HarnessError as error:
+        with suppress(HarnessError):
+            return kubectl("-n", namespace, "logs", f"{release}-check") or str(error)
+        return str(error)
+    return ""
+
+
+def adapters(release: str = RELEASE, namespace: str = "kube-system") -> list[str]:
+    return _of_release("pods", release, namespace)
+
+
+def serving() -> str:
+    """Returns the pod that runs, and not one that waits for room on the node."""
+    running = "--field-selector=status.phase=Running"
+    return _of_release("pods", RELEASE, "kube-system", running)[0]
 
 
 def maps() -> list[str]:
-    return _of_release("configmaps")
+    return _of_release("configmaps", RELEASE, "kube-system")
 
 
-def _of_release(kind: str) -> list[str]:
-    selector = f"app.kubernetes.io/instance={RELEASE}"
-    return kubectl("-n", "kube-system", "get", kind, "-l", selector, "-o", "name").split()
+def _of_release(kind: str, release: str, namespace: str, *more: str) -> list[str]:
+    selector = f"app.kubernetes.io/instance={release}"
+    return kubectl("-n", namespace, "get", kind, "-l", selector, *more, "-o", "name").split()
 
 
 def edit(configmap: str, **files: object) -> None:
@@ -204,11 +232,14 @@ class Line(NamedTuple):
     id: str
 
 
-def lines(program: str, *names: str) -> list[Line]:
-    """Returns the runs of a program for pods with names that begin with one of these, in their order."""
+def lines(program: str, *names: str, since: float = 0) -> list[Line]:
+    """Returns the runs of a program for pods with names that begin with one of these, in their order.
+
+    With `since`, for those only that were not seen before that time.
+    """
     split = map(str.split, (EVIDENCE / program).read_text().splitlines())
     found = [Line(float(at), pod, word, id_) for at, pod, word, id_ in split]
-    ids = {line.id for line in found if line.pod.startswith(names)}
+    ids = {line.id for line in found if line.pod.startswith(names)} - {line.id for line in found if line.at < since}
     return [line for line in found if line.id in ids]
 
 
@@ -225,19 +256,25 @@ def wrong(*names: str) -> Iterator[str]:
     yield from (f"{id_}: {kind}" for kind, id_ in sorted(judge(*names)) if kind != "delete late")
 
 
-def judge(*names: str) -> set[tuple[str, str]]:
+def _owed(*names: str) -> set[tuple[str, str]]:
+    """Returns the creates without a delete so far: the plugin, and the id."""
+    runs = {(plugin, line.id, line.word) for plugin in PLUGINS for line in lines(plugin, *names)}
+    return {(plugin, id_) for plugin, id_, word in runs if word == "create" and (plugin, id_, "delete") not in runs}
+
+
+def judge(*names: str, since: float = 0) -> set[tuple[str, str]]:
     """Returns what is wrong with the runs of plugins for these pods: the kind of it, and the id.
 
     Whatever runc has started must have one create and, after it, one delete; also what fails before runc starts it.
     """
     with suppress(HarnessError):
-        until(lambda: count("delete", *names) >= count("create", *names), "the deletes", seconds=60)
-    ended = {line.id: line.at for line in reversed(lines("runc", *names)) if line.word == "delete"}
-    started = {line.id for line in lines("runc", *names) if line.word == "start"}
+        until(lambda: not _owed(*names), "the deletes", seconds=60)
+    ended = {line.id: line.at for line in reversed(lines("runc", *names, since=since)) if line.word == "delete"}
+    started = {line.id for line in lines("runc", *names, since=since) if line.word == "start"}
     found = set()
     for plugin in PLUGINS:
         runs: dict[str, list[Line]] = {id_: [] for id_ in started}
-        for line in lines(plugin, *names):
+        for line in lines(plugin, *names, since=since):
             runs.setdefault(line.id, []).append(line)
         for id_, of_id in runs.items():
             words = [line.word for line in of_id]

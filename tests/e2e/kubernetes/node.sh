@@ -2,6 +2,7 @@
 # One node of Kubernetes, built from Go modules and run on this machine: no systemd, no docker, no registry. Needs root.
 #   node.sh build                     the programs, into $K8S/bin; does nothing if they are there
 #   node.sh start | stop              stop ends all that runs in the node, and removes its data
+#   node.sh reboot                    ends all but the control plane, empties what a boot empties, and starts the rest
 #   node.sh restart NAME [SIGNAL]     NAME: containerd kubelet apiserver etcd scheduler controller-manager
 #   node.sh ns COMMAND ...            runs a command in the node: its files, its network, its processes
 #   node.sh k ... | ctr ...           kubectl, ctr
@@ -247,15 +248,11 @@ start() {
 }
 stop() {
   [ -d "$RUN" ] || return 0
-  local pid n=100 directory
+  local pid n=100
   if pid=$(cat "$RUN/pid/ns" 2> /dev/null) && grep -qs "$RUN" "/proc/$pid/cmdline"; then
     kill -9 "$pid"; while [ -d "/proc/$pid" ] && [ $n -gt 0 ]; do n=$((n - 1)); sleep 0.1; done
   fi
-  for directory in /sys/fs/cgroup/*/kubepods /sys/fs/cgroup/kubepods; do
-    while [ -d "$directory" ] && ! find "$directory" -depth -type d -exec rmdir {} + 2> /dev/null; do
-      n=$((n - 1)); [ $n -gt 0 ] || break; sleep 0.1
-    done
-  done
+  remove_cgroups
   rm -rf "$RUN" 2> /dev/null || { sleep 1; rm -rf "$RUN"; }
 }
 # Ends a program by a signal, and starts it again. Pods outlive a restart of containerd and kubelet.
@@ -267,6 +264,29 @@ restart() {
   while kill -0 $pid 2> /dev/null; do n=$((n - 1)); [ $n -gt 0 ] || die "$1 does not end"; sleep 0.1; done
   eval "background $1 $(cat "$RUN/pid/$1.cmd")"
 }
+remove_cgroups() {
+  local n=100 directory
+  for directory in /sys/fs/cgroup/*/kubepods /sys/fs/cgroup/kubepods; do
+    while [ -d "$directory" ] && ! find "$directory" -depth -type d -exec rmdir {} + 2> /dev/null; do
+      n=$((n - 1)); [ $n -gt 0 ] || break; sleep 0.1
+    done
+  done
+}
+# What runs below kubepods, the shims, containerd and the kubelet end at once, with their mounts; /run is empty again.
+reboot() {
+  local name tasks=$RUN/containerd/io.containerd.runtime.v2.task
+  for name in kubelet containerd; do
+    kill -9 $(cat /proc/"$(cat "$RUN/pid/$name")"/task/*/children) || true
+  done
+  in_node pkill -9 containerd-shim || true
+  find /sys/fs/cgroup -path '*kubepods*' -name cgroup.procs -exec cat {} + | sort -u | xargs -r kill -9 || true
+  in_node sh -c "grep -o '$tasks[^ ]*' /proc/mounts | sort -r | xargs -r umount -l; rm -rf /run/nri-v010-adapter /run/nri/*"
+  rm -rf "$tasks"
+  remove_cgroups
+  eval "background containerd $(cat "$RUN/pid/containerd.cmd")"
+  wait_for 60 containerd in_node ctr version
+  eval "background kubelet $(cat "$RUN/pid/kubelet.cmd")"
+}
 image() {
   python3 "$(dirname "$SELF")/../image.py" "$RUN/image.tar" "$@"
   in_node ctr images import "$RUN/image.tar" > /dev/null; rm "$RUN/image.tar"
@@ -274,7 +294,7 @@ image() {
 
 command=${1:-}; shift || true
 case $command in
-  build | start | stop) $command ;;
+  build | start | stop | reboot) $command ;;
   restart | image) "$command" "$@" ;;
   ns) in_node "$@" ;;
   k) in_node kubectl "$@" ;;

@@ -16,6 +16,11 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 {{- end }}
 
+{{/* The priority class. Its name is the cluster's. */}}
+{{- define "adapter.priorityClass" -}}
+{{ .Values.priorityClassName | default (printf "%s-%s" .Release.Namespace .Release.Name) | quote }}
+{{- end }}
+
 {{/* The files of each ConfigMap that the chart makes, by the name of the volume. */}}
 {{- define "adapter.files" -}}
 config: {v010-adapter.yaml: {{ include "adapter.config" . | toJson }}}
@@ -49,6 +54,9 @@ hooks: {{ quote . }}
 {{/* What the profile needs in the adapter's configuration. The node's files are below /host. */}}
 {{- define "adapter.profile" -}}
 hostRoot: /host
+state:
+  # Of two releases on a node, the second one waits: they may have other plugins and hooks.
+  owner: {{ printf "%s/%s" .Release.Namespace .Release.Name | quote }}
 hooks:
   directories:
     - /host/usr/share/containers/oci/hooks.d
@@ -115,10 +123,12 @@ tolerations: {{- toYaml . | nindent 2 }}
 affinity: {{- toYaml . | nindent 2 }}
 {{- end }}
 volumes:
-  - {name: nri, hostPath: {path: {{ toJson .Values.nri.socketDirectory }}, type: DirectoryOrCreate}}
-  - {name: state, hostPath: {path: {{ toJson .Values.stateDirectory }}, type: DirectoryOrCreate}}
+  {{- $socket := .Values.nri.socketDirectory }}
+  # The runtime makes the usual one when NRI is on. Where another one is missing, it is misspelt, or NRI is off.
+  - {name: nri, hostPath: {path: {{ toJson $socket }}, type: {{ eq $socket "/var/run/nri" | ternary "DirectoryOrCreate" "Directory" }}}}
+  - {name: state, hostPath: {path: /run/nri-v010-adapter, type: DirectoryOrCreate}}
   {{- if eq .Values.profile "legacy" }}
-  - {name: lasting, hostPath: {path: {{ printf "/var/lib/%s" (base .Values.stateDirectory) | toJson }}, type: DirectoryOrCreate}}
+  - {name: lasting, hostPath: {path: /var/lib/nri-v010-adapter, type: DirectoryOrCreate}}
   {{- end }}
   {{- if or $seesRoot .Values.nri.runtime.patchConfig }}
   - {name: host, hostPath: {path: /, type: Directory}}

@@ -1,0 +1,76 @@
+"""A node without room for a second instance: an update preempts no user's pod, and waits, or takes the old one's place.
+
+The node is full by CPU, or by its number of pods.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+
+from . import node as k8s
+
+SECONDS = 40.0  # after which an update has stopped
+CPU = 250
+"""Thousandths of a CPU that an instance requests, and a pod of a user."""
+
+
+def play() -> Iterator[str]:
+    k8s.chart("install")
+    _take_cpu()
+    yield from _update("CPU")
+    _take_places()
+    yield from _update("its number of pods")
+    k8s.limit_pods(110)
+    k8s.uninstall()
+
+
+def _update(what: str) -> Iterator[str]:
+    before = _users()
+    if k8s.does_well(partial(k8s.chart, "upgrade", SECONDS, podAnnotations={"example.com/full": what})):
+        yield f"full by {what}: an update finds room"
+    waiting = k8s.kubectl(
+        "-n", "kube-system", "get", "events", "--field-selector=reason=FailedScheduling", "--sort-by=.lastTimestamp"
+    )
+    k8s.say(f"full by {what}: {waiting.strip().splitlines()[-1]}")
+    if _users() != before:
+        yield f"full by {what}: an update has ended pods of users: {before - _users()}"
+    if not k8s.does_well(k8s.kubectl, "-n", "kube-system", "exec", k8s.serving(), "--", "probe", "readyz"):
+        yield f"full by {what}: no instance serves while an update waits"
+    k8s.chart("upgrade", updateStrategy={"surge": False, "maxNodes": 1})
+    if _users() != before:
+        yield f"full by {what}: an update in place has ended pods of users: {before - _users()}"
+    k8s.say(f"full by {what}: an update in place, and {len(before)} pods of users as before")
+    k8s.chart("upgrade", SECONDS, priorityClassName="system-node-critical")
+    k8s.say(f"full by {what}: system-node-critical has ended {len(before - _users())} pods of users")
+    k8s.delete("users")
+    k8s.chart("upgrade")
+
+
+def _users() -> set[str]:
+    uids = "jsonpath={.items[?(@.spec.nodeName)].metadata.uid}"
+    return set(k8s.kubectl("get", "pods", "-l", "app=users", "-o", uids).split())
+
+
+def _take_cpu() -> None:
+    """Less is left than an instance requests."""
+    cpus = int(k8s.kubectl("get", "node", "node1", "-o", "jsonpath={.status.allocatable.cpu}"))
+    _start(cpus * 1000 // CPU - 1)
+
+
+def _take_places() -> None:
+    _start(4)
+    k8s.until(lambda: len(k8s.adapters()) == 1, "the end of the old instance")
+    pods = len(k8s.kubectl("get", "pods", "-A", "-o", "name").split())
+    k8s.limit_pods(pods)
+
+
+def _start(replicas: int) -> None:
+    wants = {"requests": {"cpu": f"{CPU}m"}}
+    spec = {"containers": [k8s.container("one", resources=wants)], "terminationGracePeriodSeconds": 5}
+    template = {"metadata": {"labels": {"app": "users"}}, "spec": spec}
+    wanted = {"replicas": replicas, "selector": {"matchLabels": {"app": "users"}}, "template": template}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "users"}, "spec": wanted}
+    k8s.kubectl("apply", "-f", "-", given=json.dumps(deployment))
+    k8s.ready("users")
