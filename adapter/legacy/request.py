@@ -73,8 +73,8 @@ class Target:
 
     def take_texts(self, spec: bytes, labels: bytes) -> None:
         """Takes the JSON that a child process has made."""
-        self._spec, self._message = spec, None
-        self._labels, self._pod = labels, None
+        self.spec, self._message = spec, None
+        self.labels, self._pod = labels, None
 
     def let_go_of_messages(self) -> None:
         """Makes the JSON now: one message of a Synchronize keeps the memory of them all."""

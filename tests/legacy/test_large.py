@@ -15,6 +15,7 @@ import pytest
 
 from adapter.daemon import bridge
 from adapter.legacy import create_answer, request, update_answer
+from adapter.legacy.answer import AnswerBuilder
 from adapter.nri import api
 from adapter.nri.plugin import RESERVE
 from adapter.oci import spec
@@ -51,9 +52,8 @@ class Hanging:
         self._forks = 0
         self._last = {"request": 1, "result": 2}[where]
         self._fork = children.fork
-        monkeypatch.setattr(
-            create_answer, {"request": "spec_from", "result": "merged"}[where], lambda *_: signal.pause()
-        )
+        hangs: dict[str, tuple[Any, str]] = {"request": (AnswerBuilder, "_spec"), "result": (create_answer, "merged")}
+        monkeypatch.setattr(*hangs[where], lambda *_: signal.pause())
         monkeypatch.setattr(children, "fork", self.fork)
 
     def fork(self) -> int:
@@ -78,7 +78,8 @@ def test_plugins_see_and_change_a_large_container_as_any_other(node: Node, monke
         made = creating(node)
         assert outcome(node, made) == "ok"
         found.append((made.reply, node.requests("a")[-1], node.requests("b")[-1]))
-    assert found[0] == found[1]
+    for first, second in zip(*found, strict=True):
+        assert first == second
     reply, _, got = found[1]
     assert (reply.adjust.env[0].key, dict(reply.adjust.annotations)) == ("B", {"x": "y"})
     assert [update.container_id for update in reply.update] == ["c0"]
@@ -101,10 +102,11 @@ def test_the_daemon_itself_makes_and_reads_nothing_of_a_large_container(
 
         monkeypatch.setattr(of, name, checked)
 
-    for module in (spec, create_answer, update_answer):
-        apart_only(module, "spec_from")
-    apart_only(create_answer.CreateAnswerBuilder, "_spec")
-    apart_only(request, "_spec")
+    for of, name_ in (
+        *((spec, "to_json"), (create_answer, "read"), (update_answer, "read"), (AnswerBuilder, "_spec")),
+        *((AnswerBuilder, "_encode"), (request, "_spec")),
+    ):
+        apart_only(of, name_)
     wishes = EDIT if name == "CreateContainer" else {"metadata": {"k": "v"}}
     configured(node, name).plugins(a=saying(**wishes), b="answer")
     assert outcome(node, event(node, name)) == "ok"
@@ -159,11 +161,11 @@ def test_the_limit_of_a_plugin_does_not_count_while_its_result_is_read(
     assert "not done in the time of the event" in outcome(node, made)
 
 
-@pytest.mark.parametrize("name", ["spec_from", "merged"])
+@pytest.mark.parametrize(("of", "name"), [(spec, "to_json"), (create_answer, "merged")])
 def test_a_bug_in_a_child_process_fails_its_plugin_and_is_logged(
-    node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str
+    node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, of: object, name: str
 ) -> None:
-    monkeypatch.setattr(create_answer, name, Mock(side_effect=KeyError("found")))
+    monkeypatch.setattr(of, name, Mock(side_effect=KeyError("found")))
     configured(node, "CreateContainer", plugins="a").plugins(a=saying(**EDIT))
     assert outcome(node, creating(node)).startswith("plugin: a: ")
     assert "KeyError: 'found'" in caplog.text
