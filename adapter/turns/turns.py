@@ -48,7 +48,7 @@ class Turns:
         self._joined = 0
         """The byte that tells that this adapter has joined; 0 if it has not."""
         self._alone_since = 0.0
-        """When this adapter was seen to be alone."""
+        """When this adapter was seen to be alone; 0 if it was so when it joined."""
         self._held: Counter[tuple[int, int]] = Counter()
         """The bytes that are locked, start and length, by how many jobs and events."""
         self._floor = 0.0
@@ -68,6 +68,7 @@ class Turns:
             self._look_closely()
         self._show()
         self._look_closely()
+        self._alone_since = 0.0  # by fact 3, one that has gone before this has got no event that comes here
 
     def _show(self) -> None:
         """Tells other adapters that this one has joined."""
