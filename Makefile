@@ -16,16 +16,20 @@ $(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)
 
 PIP = $(BIN)/pip --disable-pip-version-check install --progress-bar off
+# pip takes the clone's own nri as a copy; the clone itself takes the place of the copy.
 INSTALL = $(PIP) --editable
+NRI = $(INSTALL) adapter --no-deps --quiet
 
 # The package alone, as a user has it. What it is told to install is shown: it can take a while.
-$(VENV)/.package: pyproject.toml | $(BIN)/pip
+$(VENV)/.package: pyproject.toml adapter/pyproject.toml | $(BIN)/pip
 	$(INSTALL) . >&2
+	$(NRI) >&2
 	touch $@
 
 # An extra of pyproject.toml: each target needs one.
-$(VENV)/.%: pyproject.toml | $(BIN)/pip
+$(VENV)/.%: pyproject.toml adapter/pyproject.toml | $(BIN)/pip
 	$(INSTALL) '.[$*]' >&2
+	$(NRI) >&2
 	touch $@ $(VENV)/.package
 
 # What is released is made with these very tools: another extra may have changed one since.
@@ -33,6 +37,7 @@ $(VENV)/.%: pyproject.toml | $(BIN)/pip
 $(VENV)/.release: requirements-release.lock | $(BIN)/pip
 	$(PIP) --quiet --require-hashes --requirement $< >&2
 	$(INSTALL) . --quiet --no-deps --no-build-isolation >&2
+	$(NRI) --no-build-isolation >&2
 	touch $(VENV)/.package
 
 demo: $(VENV)/.package
@@ -58,6 +63,7 @@ lint: $(VENV)/.lint
 	$(BIN)/mypy
 
 LOCK = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--no-emit-package nri \
 	--custom-compile-command 'make lock' pyproject.toml
 
 lock: $(VENV)/.lock
@@ -84,7 +90,7 @@ faults: $(VENV)/.test
 fuzz: $(VENV)/.fuzz
 	$(BIN)/python -m tests.fuzz $(FUZZ)
 
-VERSION = $(shell sed -n "s/^__version__ = \"\(.*\)\"/\1/p" adapter/__init__.py)
+VERSION = $(shell sed -n "s/^__version__ = \"\(.*\)\"/\1/p" adapter/v010_adapter/__init__.py)
 IMAGE = .cache/image/nri-v010-adapter-$(VERSION).tar
 BUNDLE = .cache/bundle/v010-adapter-$(VERSION)-linux-$(shell uname -m).tar.gz
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from adapter.proto import nri_pb2
+from nri.proto import nri_pb2
 
 STUB = Path(nri_pb2.__file__).with_suffix(".pyi")
 MARK = "<!-- messages -->"

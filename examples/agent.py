@@ -11,7 +11,7 @@ import re
 import shutil
 from pathlib import Path
 
-from adapter.nri import Context, Plugin, api, serve
+from nri import Context, Plugin, api, serve
 
 ANNOTATION = "data.example.com/name"
 PERIOD = 60.0

@@ -6,7 +6,7 @@ Each container gets the kernel's release as a variable. The slow program is the 
 
 import asyncio
 
-from adapter.nri import Context, Plugin, api, run
+from nri import Context, Plugin, api, run
 
 PROGRAM = "/bin/uname", "-r"
 

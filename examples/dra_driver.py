@@ -1,7 +1,7 @@
 #!/opt/v010-adapter/bin/python3 -I
 """The NRI part of a DRA driver: it tracks which containers use which claim. CDI writes the claim to their variables."""
 
-from adapter.nri import Context, Plugin, api, run
+from nri import Context, Plugin, api, run
 
 VARIABLE = "DRA_EXAMPLE_CLAIM="
 RUNNING = (api.CONTAINER_RUNNING, api.CONTAINER_PAUSED)

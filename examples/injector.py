@@ -1,7 +1,7 @@
 #!/opt/v010-adapter/bin/python3 -I
 """An NRI plugin that injects an OCI hook into the containers whose pod asks for it with an annotation."""
 
-from adapter.nri import Context, Plugin, api, run
+from nri import Context, Plugin, api, run
 
 ANNOTATION = "hooks.example.com/record"
 PROGRAM = "/usr/local/libexec/oci/record"

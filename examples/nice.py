@@ -1,5 +1,5 @@
 #!/opt/v010-adapter/bin/python3 -I
-from adapter.nri import Context, Plugin, api, run
+from nri import Context, Plugin, api, run
 
 
 class Nice(Plugin):

@@ -1,4 +1,4 @@
-"""Generates adapter/proto/*_pb2.py and their typed stubs from the .proto files beside this script.
+"""Generates adapter/nri/proto/*_pb2.py and their typed stubs from the .proto files beside this script.
 
 `--check` writes nothing and fails when the committed code is not what the generator makes today.
 """
@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGE = "adapter/proto"
+SOURCES, PACKAGE = ROOT / "adapter", "nri/proto"
 
 
 def generate(out: Path) -> list[Path]:
@@ -33,13 +33,13 @@ def generate(out: Path) -> list[Path]:
 def main() -> int:
     """Generates, or with `--check` compares; returns the exit code."""
     if "--check" not in sys.argv[1:]:
-        generate(ROOT)
+        generate(SOURCES)
         return 0
     with tempfile.TemporaryDirectory() as scratch:
         files = generate(Path(scratch))
-        stale = [file for file in files if not same(Path(scratch) / file, ROOT / file)]
+        stale = [file for file in files if not same(Path(scratch) / file, SOURCES / file)]
     for file in stale:
-        print(f"{file}: not what proto/generate.py makes of proto/: run `make proto`", file=sys.stderr)
+        print(f"adapter/{file}: not what proto/generate.py makes of proto/: run `make proto`", file=sys.stderr)
     return 1 if stale else 0
 
 

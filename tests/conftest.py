@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from adapter.pytest_plugin import nri_runtime  # noqa: F401 - in a clone nothing else may have loaded it
+from pytest_nri import nri_runtime  # noqa: F401 - in a clone nothing else may have loaded it
 
 from .processes import Fifo, Programs, SteppedLoop, children, open_descriptors
 

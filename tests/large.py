@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from adapter.nri import api
+from nri import api
 
 Large = Callable[[api.PodSandbox, api.Container, int], object]
 """Fills one field with about so many bytes."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from adapter.legacy.pending_updates import OnUpdated
-from adapter.nri import api
+from nri import api
+from v010_adapter.legacy.pending_updates import OnUpdated
 
 
 class Link:

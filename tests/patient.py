@@ -2,8 +2,8 @@
 
 import sys
 
-from adapter.cli import command_line as cli
-from adapter.runtime.flavour import Flavour
+from nri.testing.flavour import Flavour
+from v010_adapter.cli import command_line as cli
 
 *names, _, _ = Flavour.__init__.__defaults__ or ()
 Flavour.__init__.__defaults__ = (*names, 60.0, 60.0)

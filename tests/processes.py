@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from adapter.base.loop import READ, Loop, Timer
+from v010_adapter.base.loop import READ, Loop, Timer
 
 PATIENCE = 60
 """Seconds, by the real clock, after which a test that waits for something has failed."""

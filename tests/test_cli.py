@@ -15,15 +15,17 @@ from unittest.mock import Mock
 
 import pytest
 
-from adapter import __version__, nri, settings
-from adapter.cli import command_line as cli
-from adapter.cli.arguments import COMMANDS
-from adapter.daemon import daemon, process_setup
-from adapter.daemon.states import Origin
-from adapter.errors import AdapterError, ConfigError, RegistrationError
-from adapter.nri import Identity
-from adapter.nri.stub import NRI_VERSION
-from adapter.settings import Settings
+import nri
+from nri import Identity
+from nri.errors import NRIError, RegistrationError
+from nri.stub import NRI_VERSION
+from v010_adapter import __version__, settings
+from v010_adapter.cli import command_line as cli
+from v010_adapter.cli.arguments import COMMANDS
+from v010_adapter.daemon import daemon, process_setup
+from v010_adapter.daemon.states import Origin
+from v010_adapter.errors import ConfigError
+from v010_adapter.settings import Settings
 
 COMMAND = Path(sys.executable).with_name("v010-adapter")
 
@@ -161,7 +163,7 @@ def test_a_launched_daemon_runs_with_mistakes(runs: Runs, tmp_path: Path, capsys
 def test_an_expected_error_is_one_line_and_a_bug_is_not_passed_off_as_one(
     runs: Runs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    expected = {ConfigError("a.yaml:1", "wrong"): 2, RegistrationError("no runtime at x"): 1, AdapterError("else"): 1}
+    expected = {ConfigError("a.yaml:1", "wrong"): 2, RegistrationError("no runtime at x"): 1, NRIError("else"): 1}
     for error, exit_code in expected.items():
         monkeypatch.setattr(process_setup, "prepare", Mock(side_effect=error))
         assert cli.main([]) == exit_code
@@ -188,14 +190,14 @@ def test_unknown_arguments_are_named_with_exit_code_2(runs: Runs, capsys: pytest
 
 
 LAUNCHED = {"NRI_PLUGIN_SOCKET": "0"}
-NEEDLESS = """argparse asyncio jsonschema multiprocessing prometheus_client re2 socket subprocess yaml adapter.runtime
-adapter.cli.arguments difflib platform shtab"""
-OTHERS = "adapter.cli.check adapter.cli.simulate adapter.runtime shtab jsonschema"
+NEEDLESS = """argparse asyncio jsonschema multiprocessing prometheus_client re2 socket subprocess yaml nri.testing
+v010_adapter.cli.arguments difflib platform shtab"""
+OTHERS = "v010_adapter.cli.check v010_adapter.cli.simulate nri.testing shtab jsonschema"
 
 
 @pytest.mark.parametrize(
     ("words", "environ", "needed", "needless"),
-    [([], LAUNCHED, "adapter.nri.stub", NEEDLESS), (["-h"], {}, "adapter.cli.arguments", OTHERS)],
+    [([], LAUNCHED, "nri.stub", NEEDLESS), (["-h"], {}, "v010_adapter.cli.arguments", OTHERS)],
 )
 def test_a_daemon_that_a_runtime_waits_for_and_help_load_nothing_that_they_do_not_need(
     words: list[str], environ: dict[str, str], needed: str, needless: str

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from adapter.cli import command_line as cli
-from adapter.cli import completion
-from adapter.cli.arguments import COMMANDS
 from tests.debian import missing
+from v010_adapter.cli import command_line as cli
+from v010_adapter.cli import completion
+from v010_adapter.cli.arguments import COMMANDS
 
 CASES = {
     "": {*COMMANDS},

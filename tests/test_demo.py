@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from adapter.cli import command_line as cli
-from adapter.cli import demo
-from adapter.hooks.match import adjustment
-from adapter.runtime import POD_LIFE, read
+from nri.testing import POD_LIFE
+from v010_adapter.cli import command_line as cli
+from v010_adapter.cli import demo
+from v010_adapter.container_files.recording import read
+from v010_adapter.hooks.match import adjustment
 
 ROOT = Path(__file__).parents[1]
 STATES = {"RunPodSandbox": "create", "StartContainer": "create", "StopContainer": "delete", "StopPodSandbox": "delete"}

@@ -15,10 +15,13 @@ from typing import Any
 import pytest
 import yaml
 
-from adapter import nri, runtime, settings, wire
-from adapter.cli.arguments import COMMANDS
-from adapter.cli.install import example
-from adapter.runtime.node import Node
+import nri
+from nri import testing as runtime
+from nri import wire
+from nri.testing.node import Node
+from v010_adapter import settings
+from v010_adapter.cli.arguments import COMMANDS
+from v010_adapter.cli.install import example
 
 from .legacy.deviations import DEVIATIONS
 
@@ -173,6 +176,6 @@ def test_the_examples_on_the_page_work(tmp_path: Path, nri_runtime: Node) -> Non
     assert {field.name for field, _ in adjust.linux.ListFields()} == {"devices", "resources"}
     assert len(test.strip().splitlines()) <= 12
     (tmp_path / "test_nice.py").write_text(test)
-    words = ["-P", "-m", "pytest", "-q", "-p", "adapter.pytest_plugin", "-p", "no:cacheprovider", str(tmp_path)]
+    words = ["-P", "-m", "pytest", "-q", "-p", "pytest_nri", "-p", "no:cacheprovider", str(tmp_path)]
     done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False)
     assert re.search(r"^2 passed in ", done.stdout, re.MULTILINE), done.stdout + done.stderr

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from adapter.nri import api
-from adapter.runtime import PluginFile, Runtime
-from adapter.runtime.node import Node
+from nri import api
+from nri.testing import PluginFile, Runtime
+from nri.testing.node import Node
 
 from .runtime.fixtures import CONTAINER, POD, patient
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from adapter.base import gojson
+from v010_adapter.base import gojson
 
 quick = settings(deadline=None, max_examples=100)
 DEEP = 10_000

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import pytest
 
-from adapter.cli.simulate.trial import Scratch
+from v010_adapter.cli.simulate.trial import Scratch
 
 from .daemon.process import COMMAND, MEASURED
 
@@ -124,7 +124,7 @@ def test_at_a_terminal_a_simulation_says_why_it_does_not_end_at_once(tmp_path: P
 SLOW_TO_END = f"""\
 #!{sys.executable}
 import fcntl, os, signal, sys
-from adapter.nri import Plugin, run
+from nri import Plugin, run
 def end(*_):
     print("ending", file=sys.stderr, flush=True)
     with open(__file__) as held:
@@ -174,7 +174,9 @@ def test_ctrl_c_waits_while_a_directory_is_made_or_removed(
 
 def test_sigint_that_is_ignored_stays_so() -> None:
     """A shell script that runs the command in the background ignores SIGINT."""
-    code = "import signal; from adapter.cli import entry; entry.main(); print(signal.getsignal(signal.SIGINT).name)"
+    code = (
+        "import signal; from v010_adapter.cli import entry; entry.main(); print(signal.getsignal(signal.SIGINT).name)"
+    )
     words = ["/bin/sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-c", code, "completion", "bash"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     assert done.stdout.splitlines()[-1] == "SIG_IGN"

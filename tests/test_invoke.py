@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from adapter.runtime import POD_LIFE
+from nri.testing import POD_LIFE
 from tests.daemon.forks import ran
 
 Json = dict[str, Any]

@@ -15,26 +15,26 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from adapter.base.log_handlers import LineFormatter
-from adapter.base.loop import Loop
-from adapter.daemon.bridge import Bridge
-from adapter.errors import NotAdjustable, Oversized
-from adapter.hooks.facts import facts
-from adapter.hooks.match import NamedHook
-from adapter.hooks.model import Hook, When
-from adapter.legacy import request, result
-from adapter.legacy.config import Entry
-from adapter.legacy.create_answer import CreateAnswerBuilder
-from adapter.legacy.job import Plugins
-from adapter.legacy.pending_updates import PendingUpdates
-from adapter.nri import Context, api
-from adapter.nri.events import subject_of
-from adapter.nri.plugin import RESERVE
-from adapter.nri.runtimes import Runtime
-from adapter.oci import protojson, shapes, sizes
-from adapter.oci.spec import adjustment, apply, spec_from
-from adapter.programs.runner import Runner
-from adapter.settings import LegacySettings
+from nri import Context, api
+from nri.events import subject_of
+from nri.plugin import RESERVE
+from nri.runtimes import Runtime
+from v010_adapter.base.log_handlers import LineFormatter
+from v010_adapter.base.loop import Loop
+from v010_adapter.daemon.bridge import Bridge
+from v010_adapter.errors import NotAdjustable, Oversized
+from v010_adapter.hooks.facts import facts
+from v010_adapter.hooks.match import NamedHook
+from v010_adapter.hooks.model import Hook, When
+from v010_adapter.legacy import request, result
+from v010_adapter.legacy.config import Entry
+from v010_adapter.legacy.create_answer import CreateAnswerBuilder
+from v010_adapter.legacy.job import Plugins
+from v010_adapter.legacy.pending_updates import PendingUpdates
+from v010_adapter.oci import protojson, shapes, sizes
+from v010_adapter.oci.spec import adjustment, apply, spec_from
+from v010_adapter.programs.runner import Runner
+from v010_adapter.settings import LegacySettings
 
 from .hooks.whole import matcher_of
 from .large import FIELDS, creation

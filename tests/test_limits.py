@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from adapter.base import gojson, json_scanner
-from adapter.errors import AdapterError
-from adapter.legacy import config, result
+from nri.errors import NRIError
 from tests.hooks.whole import parse
+from v010_adapter.base import gojson, json_scanner
+from v010_adapter.legacy import config, result
 
 HOOK = b'{"version":"1.0.0","hook":{"path":"/a"},"when":{"always":true},"stages":["poststop"],"more":%b}'
 READERS: dict[str, tuple[Callable[[bytes], Any], bytes, int]] = {
@@ -32,5 +32,5 @@ def test_a_text_may_have_so_many_values_and_no_more(monkeypatch: pytest.MonkeyPa
         for element in ELEMENTS:
             most = [element] * (FEW - others - 1)
             read(around % b"[%b]" % b",".join(most))
-            with pytest.raises((ValueError, AdapterError), match=f"more than {FEW} values"):
+            with pytest.raises((ValueError, NRIError), match=f"more than {FEW} values"):
                 read(around % b"[%b]" % b",".join([*most, element]))

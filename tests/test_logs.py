@@ -16,10 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from adapter.base.log_handlers import BACKLOG, MAX_LINE, LineFormatter, Stderr, Syslog
-from adapter.monitoring import logs
-from adapter.settings import LogSettings
+from nri.syslog import BACKLOG, MAX_LINE, Syslog
 from tests.processes import PATIENCE, impatience
+from v010_adapter.base.log_handlers import LineFormatter, Stderr
+from v010_adapter.monitoring import logs
+from v010_adapter.settings import LogSettings
 
 PREFIX = f"v010-adapter[{os.getpid()}]: "
 
@@ -199,8 +200,8 @@ def test_another_setup_replaces_the_first_and_keeps_unwritten_lines(root: loggin
 
 AUTO = """
 import logging, sys
-from adapter.monitoring import logs
-from adapter.settings import LogSettings
+from v010_adapter.monitoring import logs
+from v010_adapter.settings import LogSettings
 logs.setup(LogSettings(target="auto"), syslog=sys.argv[1])
 logging.getLogger().info("hello")
 """

@@ -6,9 +6,9 @@ import json
 import re
 from pathlib import Path
 
-from adapter.nri import api
-from adapter.oci.fields_by_version import NEEDS
 from docs import messages
+from nri import api
+from v010_adapter.oci.fields_by_version import NEEDS
 
 COMMENTS = messages.comments()
 PAGE = Path(messages.__file__).with_name("messages.md")

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from adapter.base.times import BOUNDS
-from adapter.cli import command_line as cli
-from adapter.cli.simulate.view import TextView, changes
-from adapter.cli.terminal import BOLD, announce_if_slow, are_wanted, by_word
-from adapter.monitoring import status
+from v010_adapter.base.times import BOUNDS
+from v010_adapter.cli import command_line as cli
+from v010_adapter.cli.simulate.view import TextView, changes
+from v010_adapter.cli.terminal import BOLD, announce_if_slow, are_wanted, by_word
+from v010_adapter.monitoring import status
 
 from .daemon.process import COMMAND, MEASURED
 
@@ -106,7 +106,7 @@ def test_status_has_sections_and_no_false_precision(
 
 @pytest.mark.parametrize(("quiet_time", "told"), [(0, b"counting ...\r\n"), (3600, b"")])
 def test_at_a_terminal_long_work_is_told_once(monkeypatch: pytest.MonkeyPatch, quiet_time: int, told: bytes) -> None:
-    monkeypatch.setattr("adapter.cli.terminal.QUIET_TIME", quiet_time)
+    monkeypatch.setattr("v010_adapter.cli.terminal.QUIET_TIME", quiet_time)
     terminal, end = os.openpty()
     with open(end, "w") as stderr:
         monkeypatch.setattr(sys, "stderr", stderr)

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from adapter.cli.simulate import trial
-from adapter.cli.simulate.trial import Scratch
-from adapter.errors import ConfigError
+from v010_adapter.cli.simulate import trial
+from v010_adapter.cli.simulate.trial import Scratch
+from v010_adapter.errors import ConfigError
 
 ROOT = Path(__file__).parents[1]
 COMMAND = str(Path(sys.executable).with_name("v010-adapter"))
@@ -86,7 +86,7 @@ def test_no_command_runs_them(line: str, planted: Path, copies: Path) -> None:
 def test_no_launched_adapter_runs_them_under_its_guard_and_the_package_is_no_command(planted: Path) -> None:
     """`python -m` puts the current directory first, before a line of ours could prevent it."""
     assert not ran(planted, [COMMAND], NRI_PLUGIN_NAME="v010-adapter", NRI_PLUGIN_IDX="00", NRI_PLUGIN_SOCKET="0")
-    assert importlib.util.find_spec("adapter.__main__") is None
+    assert importlib.util.find_spec("v010_adapter.__main__") is None
 
 
 BUILDS = "build", "try"

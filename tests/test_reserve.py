@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from adapter.base.loop import Loop
-from adapter.daemon.router import Adapter
-from adapter.nri import Context, api
-from adapter.settings import parse
+from nri import Context, api
+from v010_adapter.base.loop import Loop
+from v010_adapter.daemon.router import Adapter
+from v010_adapter.settings import parse
 
 from .link import Link
 

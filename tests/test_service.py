@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from adapter.monitoring.service import Service
+from v010_adapter.monitoring.service import Service
 
 from .processes import SteppedLoop
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from adapter import settings
-from adapter.host import trust
-from adapter.settings import HooksSettings, LegacySettings, LogSettings, PluginSettings, Settings, parse, read
+from v010_adapter import settings
+from v010_adapter.host import trust
+from v010_adapter.settings import HooksSettings, LegacySettings, LogSettings, PluginSettings, Settings, parse, read
 
 FULL = """\
 hostRoot: /host

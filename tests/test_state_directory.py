@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from adapter.host.runtime_directory import RuntimeDirectory
-from adapter.host.trust import Trust, off, strict
-from adapter.legacy.config import Entry
-from adapter.legacy.request import Target
-from adapter.owed.ledger import Ledger
-from adapter.turns.turns import Turns
+from v010_adapter.host.runtime_directory import RuntimeDirectory
+from v010_adapter.host.trust import Trust, off, strict
+from v010_adapter.legacy.config import Entry
+from v010_adapter.legacy.request import Target
+from v010_adapter.owed.ledger import Ledger
+from v010_adapter.turns.turns import Turns
 
 from .processes import SteppedLoop
 from .test_trust_of_others import MASK, NOBODY, USER, set_acl

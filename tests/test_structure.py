@@ -1,33 +1,38 @@
-"""Who may know whom inside the package; and what is installed with it: bounded, and locked by hashes."""
+"""Who may know whom in the two packages; and what is installed with them: bounded, and locked by hashes."""
 
 from __future__ import annotations
 
 import ast
 import re
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from importlib.metadata import requires
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-import adapter
-
-ROOT = Path(adapter.__file__).parent
 CLONE = Path(__file__).parents[1]
+ROOT = CLONE / "adapter"
 MODULES = sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.py"))
 
-# From the bottom to the top: a package imports only what stands before it. `errors` is below all of them.
-ORDER = (
-    *("errors", "base", "proto", "wire", "nri", "oci", "host", "turns", "settings", "monitoring", "programs"),
-    *("legacy", "owed", "hooks", "daemon", "container_files", "runtime", "pytest_plugin", "cli"),
+# From the bottom to the top: a room imports only what stands before it. The stub stands below the whole adapter, and
+# knows nothing of it. `nri` are the stub's modules outside of its rooms, `errors` is below all others of its package.
+STUB = ("nri.errors", "nri.text", "nri.proto", "nri.wire", "nri", "nri.testing", "pytest_nri")
+ADAPTER = (
+    *("errors", "base", "oci", "host", "turns", "settings", "monitoring"),
+    *("programs", "legacy", "owed", "hooks", "daemon", "container_files", "cli"),
 )
-STRANGERS = {"hooks": {"legacy", "owed"}, "runtime": {"daemon"}, "container_files": {"daemon"}}
-"""Packages that stand before others and are none of their business."""
+ORDER = (*STUB, *(f"v010_adapter.{room}" for room in ADAPTER))
+STRANGERS = {"hooks": {"legacy", "owed"}, "container_files": {"daemon"}}
+"""Rooms that stand before others and are none of their business."""
+PLAYERS = {"nri.testing", "pytest_nri", "v010_adapter.container_files", "v010_adapter.cli"}
+"""Who may know the embedded runtime. A daemon does without."""
 # What would make the protocol depend on where its bytes come from and go to.
 INPUT_AND_OUTPUT = {
     *("asyncio", "io", "logging", "os", "select", "selectors"),
@@ -45,25 +50,31 @@ def imported(module: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def package(name: str) -> str:
-    """The part of ours that a dotted name belongs to, empty for others' and for names of `adapter` itself."""
+def dotted(module: Path) -> str:
+    return ".".join(module.with_suffix("").parts).removesuffix(".__init__")
+
+
+def room(name: str) -> str:
+    """The room of a dotted name, empty for others' names and for names of `v010_adapter` itself."""
     first, part, *_ = f"{name}..".split(".")
-    return part if first == "adapter" and ((ROOT / part).is_dir() or (ROOT / f"{part}.py").is_file()) else ""
+    known = [one for one in (f"{first}.{part}", first) if one in ORDER]
+    is_ours = first == "v010_adapter" and ((ROOT / first / part).is_dir() or (ROOT / first / f"{part}.py").is_file())
+    return known[0] if known else f"{first}.{part}" if is_ours and part else ""
 
 
 def test_a_module_imports_only_what_stands_below_it() -> None:
-    parts = {module.parts[0].removesuffix(".py") for module in MODULES} - {"__init__"}
-    assert parts == set(ORDER)
+    assert {room(dotted(module)) for module in MODULES} - {""} == set(ORDER)
     for module in MODULES:
-        own = module.parts[0].removesuffix(".py")
-        if own in ORDER:
-            below = set(ORDER[: ORDER.index(own) + 1]) - STRANGERS.get(own, set())
-            assert {package(name) for name in imported(module)} - {""} <= below, module
+        own = room(dotted(module))
+        if own:
+            strangers = {f"v010_adapter.{one}" for one in STRANGERS.get(own.removeprefix("v010_adapter."), ())}
+            below = set(ORDER[: ORDER.index(own) + 1]) - strangers
+            below -= set() if own in PLAYERS else PLAYERS & {*STUB}
+            assert {room(name) for name in imported(module)} - {""} <= below, module
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
-    dotted = (".".join(["adapter", *module.with_suffix("").parts]).removesuffix(".__init__") for module in MODULES)
-    names = dict(zip(dotted, MODULES, strict=True))
+    names = {dotted(module): module for module in MODULES}
 
     def module_of(name: str) -> str:
         """The module that a dotted name is, or is in; empty for others' modules."""
@@ -71,14 +82,34 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
             name = name.rpartition(".")[0]
         return name
 
-    graph = {name: {*map(module_of, imported(module))} - {"", name, "adapter"} for name, module in names.items()}
+    houses = {"", "nri", "v010_adapter"}
+    graph = {name: {*map(module_of, imported(module))} - {name} - houses for name, module in names.items()}
     TopologicalSorter(graph).prepare()  # raises CycleError
 
 
 def test_the_wire_does_no_input_and_no_output() -> None:
     for module in MODULES:
-        if module.parts[0] == "wire":
+        if module.parts[:2] == ("nri", "wire"):
             assert not {name.partition(".")[0] for name in imported(module)} & INPUT_AND_OUTPUT, module
+
+
+LOADS = "import nri", "from nri import *; import nri.wire, nri.testing.node"
+
+
+@pytest.mark.parametrize("code", LOADS)
+def test_the_stub_loads_its_own_modules_and_protobuf_alone(code: str) -> None:
+    def loaded(code: str) -> set[str]:
+        code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}; print(*sys.modules)"
+        return set(
+            subprocess.run(
+                [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True
+            ).stdout.split()
+        )
+
+    found = loaded(code) - loaded("pass")
+    others = {name for name in found if name.partition(".")[0] not in {*sys.stdlib_module_names, "nri"}}
+    assert {".".join(name.split(".")[:2]) for name in others} == {"google", "google._upb", "google.protobuf"}
+    assert "nri.stub" in found
 
 
 # what is installed
@@ -92,7 +123,11 @@ def locked(name: str) -> dict[str, Requirement]:
 
 LOCKED = locked("requirements.lock")
 PROJECT = tomllib.loads((CLONE / "pyproject.toml").read_text())["project"]
-DIRECT = [Requirement(text) for text in PROJECT["dependencies"]]
+NRI = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+BESIDE = tomllib.loads((CLONE / "pyproject.toml").read_text())["tool"]["hatch"]["metadata"]["hooks"]["custom"][
+    "dependencies"
+]
+DIRECT = [Requirement(text) for text in (*NRI["dependencies"], *BESIDE)]
 HERE = [name for name, locked in LOCKED.items() if locked.marker is None or locked.marker.evaluate()]
 
 
@@ -127,6 +162,6 @@ def test_the_tools_of_a_release_are_installed_from_their_lock(tmp_path: Path) ->
     line = ["make", "--no-print-directory", "--dry-run", f"VENV={tmp_path}", f"{tmp_path}/.release"]
     steps = subprocess.run(line, cwd=CLONE, check=True, capture_output=True, text=True).stdout.splitlines()
     installs = [step for step in steps if " install " in step]
-    assert len(installs) == 2
+    assert len(installs) == 3
     assert "--require-hashes --requirement requirements-release.lock" in installs[0]
-    assert {"--no-deps", "--no-build-isolation"} <= set(installs[1].split())
+    assert all({"--no-deps", "--no-build-isolation"} <= set(install.split()) for install in installs[1:])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from adapter.base.trunk import Trunk
+from v010_adapter.base.trunk import Trunk
 
 from .processes import SteppedLoop
 

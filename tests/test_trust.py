@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import pytest
 
-from adapter.host import paths, trust
-from adapter.host.trust import Verdict, judge
+from v010_adapter.host import paths, trust
+from v010_adapter.host.trust import Verdict, judge
 
 NOBODY, ADM = 65534, 4
 GROUP = os.getegid()
@@ -130,7 +130,7 @@ mount --bind volume hooks.d; mount -o remount,bind,{} "$PWD/hooks.d"
 exec "$0" -c "$1"
 """
 """Makes what the kubelet makes of a ConfigMap, and something more; mounts it."""
-JUDGED = "import os; from adapter.host.trust import judge; print(judge('/hooks.d/x.json', os.getcwd()).error)"
+JUDGED = "import os; from v010_adapter.host.trust import judge; print(judge('/hooks.d/x.json', os.getcwd()).error)"
 
 
 @ROOT

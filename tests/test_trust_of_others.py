@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from adapter.errors import PluginError
-from adapter.hooks.directory import Directories
-from adapter.host import trust
-from adapter.host.trust import judge
-from adapter.programs.find import Programs
-from adapter.settings import HooksSettings
+from v010_adapter.errors import PluginError
+from v010_adapter.hooks.directory import Directories
+from v010_adapter.host import trust
+from v010_adapter.host.trust import judge
+from v010_adapter.programs.find import Programs
+from v010_adapter.settings import HooksSettings
 
 USER, GROUP_OBJ, GROUP, MASK = 2, 4, 8, 16
 NOBODY = 65534

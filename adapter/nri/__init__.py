@@ -1,6 +1,6 @@
 """An NRI stub for Python: the classes and messages of an NRI plugin.
 
->>> from adapter.nri import Context, Plugin, api, run
+>>> from nri import Context, Plugin, api, run
 
 Pass an instance of a subclass of `Plugin` to `run`, or await `serve` on asyncio's loop. A program with another kind
 of loop uses `Stub`. `api` has NRI's messages.
@@ -8,17 +8,19 @@ of loop uses `Stub`. `api` has NRI's messages.
 
 from typing import TYPE_CHECKING, Any
 
-from adapter.nri.deferred import Answer, Deferred
-from adapter.nri.plugin import Context, Handled, Plugin
-from adapter.nri.stub import Stub
-from adapter.nri.transport import DEFAULT_SOCKET, Identity, connect, identity, launched
-from adapter.proto import nri_pb2 as api
+from nri.deferred import Answer, Deferred
+from nri.plugin import Context, Handled, Plugin
+from nri.proto import nri_pb2 as api
+from nri.stub import Stub
+from nri.transport import DEFAULT_SOCKET, Identity, connect, identity, launched
+
+__version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from adapter.nri.adjusting import Adjustment
-    from adapter.nri.output import output_to_syslog
-    from adapter.nri.serving import run, serve
-    from adapter.nri.updating import Updating
+    from nri.adjusting import Adjustment
+    from nri.output import output_to_syslog
+    from nri.serving import run, serve
+    from nri.updating import Updating
 
 __all__ = ["DEFAULT_SOCKET", "Adjustment", "Answer", "Context", "Deferred", "Handled", "Identity", "Plugin", "Stub"]
 __all__ += ["Updating", "api", "connect", "identity", "launched", "output_to_syslog", "run", "serve"]

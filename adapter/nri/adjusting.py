@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
-from adapter.nri.fields import Elements, Names, Strict, Value, absolute, named, text, texts
-from adapter.proto import nri_pb2 as api
+from nri.fields import Elements, Names, Strict, Value, absolute, named, text, texts
+from nri.proto import nri_pb2 as api
 
 Stage: TypeAlias = Literal["prestart", "create_runtime", "create_container", "start_container", "poststart", "poststop"]
 

@@ -15,12 +15,12 @@ from functools import partial
 from threading import current_thread, get_ident, main_thread
 from typing import Any, cast
 
-from adapter.errors import CallError
-from adapter.nri.deferred import Deferred
-from adapter.nri.plugin import Context, Plugin
-from adapter.nri.session import Cancelled, Joining, Session
-from adapter.nri.transport import Identity
-from adapter.wire import Code
+from nri.deferred import Deferred
+from nri.errors import CallError
+from nri.plugin import Context, Plugin
+from nri.session import Cancelled, Joining, Session
+from nri.transport import Identity
+from nri.wire import Code
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ HANDLED: set[int] = set()
 
 
 async def serve(plugin: Plugin, own: Identity, joining: Joining) -> None:
-    """Serves a runtime on the running loop, one connection after the other; `adapter.nri.serve` describes it."""
+    """Serves a runtime on the running loop, one connection after the other; `nri.serve` describes it."""
     tasks = Tasks()
     serving = asyncio.get_running_loop().create_task(_serve(plugin, own, joining, tasks))
     with _cancelled_by_signals(serving):

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
 
-from adapter.base.sanitize import subject
-from adapter.proto import nri_pb2
+from nri.proto import nri_pb2
+from nri.text import subject
 
 PLUGIN = "nri.pkg.api.v1alpha1.Plugin"
 RUNTIME = "nri.pkg.api.v1alpha1.Runtime"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from google.protobuf.message import Message
 
-from adapter.errors import nearest
+from nri.errors import nearest
 
 T = TypeVar("T")
 

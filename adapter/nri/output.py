@@ -9,12 +9,12 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from adapter.nri.transport import identity
+from nri.transport import identity
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-    from adapter.base.log_handlers import NonBlockingHandler
+    from nri.syslog import NonBlockingHandler
 
 LAST_WAIT, STEP = 1.0, 0.01
 """Seconds that the end of the program waits for syslog, and between two attempts."""
@@ -26,12 +26,12 @@ def output_to_syslog(name: str = "", idx: str = "") -> None:
     `run` does that; a program that awaits `serve` calls this first. The tag of the lines is `NN-NAME`; for `name` and
     `idx` see `identity`. Lines of stdout have the priority `info`, lines of stderr `warning`.
     """
-    from adapter.base import log_handlers  # only for a plugin that a runtime has launched  # noqa: PLC0415
+    from nri.syslog import SYSLOG, Syslog, stderr_is_null  # only for a plugin that a runtime has launched  # noqa: PLC0415
 
-    if not log_handlers.stderr_is_null():
+    if not stderr_is_null():
         return
     own = identity(name, idx)
-    syslog = log_handlers.Syslog(log_handlers.SYSLOG, f"{own.idx}-{own.name}")
+    syslog = Syslog(SYSLOG, f"{own.idx}-{own.name}")
     atexit.register(_write_rest, syslog)
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = _stream(syslog, logging.INFO, 1), _stream(syslog, logging.WARNING, 2)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from adapter.errors import AdapterError, nearest
-from adapter.nri import events
-from adapter.nri.deferred import Answer
-from adapter.proto import nri_pb2 as api
+from nri import events
+from nri.deferred import Answer
+from nri.errors import NRIError, nearest
+from nri.proto import nri_pb2 as api
 
 if TYPE_CHECKING:
-    from adapter.nri.updating import Updating
+    from nri.updating import Updating
 
 T = TypeVar("T")
 
@@ -122,12 +122,12 @@ class Plugin:
         may take updates only between two events. Updates that belong to an event go into the response of
         `create_container`, `update_container` or `stop_container`.
 
-        Raises AdapterError if the plugin has not joined a runtime, or if the runtime takes no such updates or may
+        Raises NRIError if the plugin has not joined a runtime, or if the runtime takes no such updates or may
         deadlock over them (NRI <= 0.12.0). Raises MessageTooLarge for one update of more than 4 MiB.
         """
         ask = self.ask_for_updates  # a lost connection sets it to None in another thread
         if ask is None:
-            raise AdapterError("the plugin has not joined a runtime that could update containers")
+            raise NRIError("the plugin has not joined a runtime that could update containers")
         return ask(updates)
 
     def on_join(self) -> Coroutine[Any, Any, None] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from adapter.proto import nri_pb2 as api
+from nri.proto import nri_pb2 as api
 
 Version = tuple[int, ...]
 

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import current_thread, main_thread
 
-from adapter.base.sanitize import printable
-from adapter.errors import AdapterError
-from adapter.nri import events
-from adapter.nri.output import output_to_syslog
-from adapter.nri.plugin import Plugin
-from adapter.nri.session import Joining, Session
-from adapter.nri.transport import DEFAULT_SOCKET, Identity, identity
+from nri import events
+from nri.errors import NRIError
+from nri.output import output_to_syslog
+from nri.plugin import Plugin
+from nri.session import Joining, Session
+from nri.text import printable
+from nri.transport import DEFAULT_SOCKET, Identity, identity
 
 READ_SIZE = 64 << 10
 HANDLERS = (*(call.handler for call in events.CALLS.values()), "on_join", "on_disconnect")
@@ -56,7 +56,7 @@ def run(
             asyncio.run(serve(plugin, name, idx, path, reconnect=reconnect))
         else:
             _serve(plugin, identity(name, idx), Joining(path, reconnect))
-    except AdapterError as error:
+    except NRIError as error:
         sys.exit(printable(f"{os.path.basename(sys.argv[0])}: {error}"))
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -74,7 +74,7 @@ async def serve(plugin: Plugin, name: str = "", idx: str = "", path: str = "", *
     Raises RegistrationError if there is no runtime or if the runtime refuses the plugin, RemoteProtocolError if the
     runtime breaks the protocol.
     """
-    from adapter.nri import asynchronous  # the module imports asyncio  # noqa: PLC0415
+    from nri import asynchronous  # the module imports asyncio  # noqa: PLC0415
 
     await asynchronous.serve(plugin, identity(name, idx), Joining(path, reconnect))
 

@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from threading import get_ident
 from typing import Any
 
-from adapter.base.sanitize import printable
-from adapter.errors import AdapterError, CallError, RegistrationError
-from adapter.nri import runtimes
-from adapter.nri.deferred import Answer, in_turn
-from adapter.nri.plugin import Context, Plugin
-from adapter.nri.stub import Stub, batches
-from adapter.nri.transport import Identity, connect, launched
-from adapter.nri.updating import Updating
-from adapter.proto import nri_pb2 as api
-from adapter.wire import Request
+from nri import runtimes
+from nri.deferred import Answer, in_turn
+from nri.errors import CallError, NRIError, RegistrationError
+from nri.plugin import Context, Plugin
+from nri.proto import nri_pb2 as api
+from nri.stub import Stub, batches
+from nri.text import printable
+from nri.transport import Identity, connect, launched
+from nri.updating import Updating
+from nri.wire import Request
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class Session(Stub):
         super().__init__(plugin, own.name, own.idx, write)
         self.has_joined = False
         """Whether `on_join` was called."""
-        self.error: AdapterError | None = None
+        self.error: NRIError | None = None
         """The error that has ended the connection, None if the runtime has closed it."""
         self._runtime = runtimes.Runtime()
         self._is_gone = False
@@ -99,7 +99,7 @@ class Session(Stub):
             yield
         except ConnectionError:  # the runtime has closed the connection
             pass
-        except AdapterError as error:
+        except NRIError as error:
             self.error = error
         except BaseException as end:
             self._lost(end)
@@ -110,7 +110,7 @@ class Session(Stub):
         self._plugin.ask_for_updates = None
         self._is_gone = True
         for updating in tuple(self._updating):
-            updating.fail(AdapterError(GONE))
+            updating.fail(NRIError(GONE))
         reason = "" if error is None else str(error) or type(error).__name__
         if self.has_joined:
             self._hook("on_disconnect", reason)
@@ -151,7 +151,7 @@ class Session(Stub):
 
     def _ask(self, updates: Iterable[api.ContainerUpdate]) -> Updating:
         if reason := self._runtime.refuses_updates:
-            raise AdapterError(reason)
+            raise NRIError(reason)
         calls = list(batches(updates))
         updating = Updating(len(calls), self._server)
 
@@ -165,5 +165,5 @@ class Session(Stub):
         for batch in calls:
             self.update_containers(batch, answered)
         if self._is_gone:  # the connection has ended during this method
-            updating.fail(AdapterError(GONE))
+            updating.fail(NRIError(GONE))
         return updating

@@ -14,12 +14,12 @@ from typing import Any
 
 from google.protobuf.message import DecodeError, Message
 
-from adapter.errors import AdapterError, CallError, MessageTooLarge, RegistrationError
-from adapter.nri import events
-from adapter.nri.deferred import Answer, Deferred, in_turn
-from adapter.nri.plugin import Context, Plugin
-from adapter.proto import nri_pb2 as api
-from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request
+from nri import events
+from nri.deferred import Answer, Deferred, in_turn
+from nri.errors import CallError, MessageTooLarge, NRIError, RegistrationError
+from nri.plugin import Context, Plugin
+from nri.proto import nri_pb2 as api
+from nri.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request
 
 log = logging.getLogger(__name__)
 
@@ -244,7 +244,7 @@ class Stub:
                 error = wrong
         if error is not None:
             code, text = status_of(error, f"{self.idx}-{self.name}")
-            if not isinstance(error, AdapterError):
+            if not isinstance(error, NRIError):
                 log.error("%s: %s", context.method, text, exc_info=error)
             self._refuse(request, code, text)
             return False
@@ -283,7 +283,7 @@ def status_of(error: Exception, plugin: str) -> tuple[int, str]:
     """
     if isinstance(error, CallError) and error.code not in (Code.OK, Code.UNIMPLEMENTED):
         return error.code, error.message
-    origin = () if isinstance(error, AdapterError) else (plugin, type(error).__name__)
+    origin = () if isinstance(error, NRIError) else (plugin, type(error).__name__)
     return Code.UNKNOWN, ": ".join(filter(None, (*origin, str(error)))) or type(error).__name__
 
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from adapter.errors import RegistrationError
+from nri.errors import RegistrationError
 
 DEFAULT_SOCKET = "/var/run/nri/nri.sock"
 """The socket at which runtimes listen for plugins by default."""

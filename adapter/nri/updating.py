@@ -7,8 +7,8 @@ from collections.abc import Callable, Generator
 from threading import Event, get_ident
 from typing import TYPE_CHECKING, Any
 
-from adapter.nri.deferred import Deferred
-from adapter.proto import nri_pb2 as api
+from nri.deferred import Deferred
+from nri.proto import nri_pb2 as api
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -22,7 +22,7 @@ class Updating(Deferred[Failed]):
     """The answer to `Plugin.update_containers`: the updates that have failed.
 
     Do one of these, once: await it in a coroutine, call `result` in a thread of your own, or call `then`. The error is
-    a CallError if the runtime refuses a call, and an AdapterError if the connection is lost.
+    a CallError if the runtime refuses a call, and an NRIError if the connection is lost.
     """
 
     def __init__(self, calls: int, server: int) -> None:

@@ -8,8 +8,8 @@ import os
 import stat
 import tomllib
 
-from adapter.errors import AdapterError
-from adapter.nri import Adjustment, Context, Plugin, api, run
+from nri import Adjustment, Context, Plugin, api, run
+from nri.errors import NRIError
 
 ANNOTATION = "devices.example.com/paths"
 
@@ -28,7 +28,7 @@ class Devices(Plugin):
         adjust = Adjustment(response.adjust)
         for path in request.pod.annotations.get(ANNOTATION, "").split():
             if path not in self._allowed.get(request.pod.namespace, ()):
-                raise AdapterError(f"{path!r} is not allowed in the namespace {request.pod.namespace}")
+                raise NRIError(f"{path!r} is not allowed in the namespace {request.pod.namespace}")
             device = os.stat(path)
             major, minor, mode = os.major(device.st_rdev), os.minor(device.st_rdev), stat.S_IMODE(device.st_mode)
             adjust.devices.add(path, "b" if stat.S_ISBLK(device.st_mode) else "c", major, minor, mode=mode)

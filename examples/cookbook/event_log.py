@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from adapter.nri import Context, Plugin, serve
+from nri import Context, Plugin, serve
 
 WAITING = 10_000
 """Lines that may wait for the file. A disk that hangs must not fill the memory: further lines are dropped."""

@@ -11,8 +11,8 @@ import tomllib
 from collections.abc import Container
 from pathlib import Path
 
-from adapter.errors import AdapterError
-from adapter.nri import Adjustment, Context, Plugin, api, serve
+from nri import Adjustment, Context, Plugin, api, serve
+from nri.errors import NRIError
 
 ANNOTATION = "limits.example.com/class"
 Classes = dict[str, dict[str, int]]
@@ -39,7 +39,7 @@ class Limits(Plugin):
         if not name:
             return None
         if name not in self._classes:
-            raise AdapterError(f"there is no class {name!r}")  # the container fails, the pod's events have the text
+            raise NRIError(f"there is no class {name!r}")  # the container fails, the pod's events have the text
         response = api.CreateContainerResponse()
         adjust = Adjustment(response.adjust)
         adjust.cpu.shares = self._classes[name]["cpu_shares"]
@@ -62,7 +62,7 @@ class Limits(Plugin):
                     print(f"{len(updates) - len(failed)} containers have new limits", flush=True)
             except (OSError, ValueError) as error:
                 print(f"{self._file}: {error}: the limits stay as they are", flush=True)
-            except AdapterError as error:  # no runtime at the moment, or one that takes no updates
+            except NRIError as error:  # no runtime at the moment, or one that takes no updates
                 print(f"no update: {error}", flush=True)
 
     def _updates(self, classes: Container[str]) -> list[api.ContainerUpdate]:

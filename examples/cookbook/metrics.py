@@ -9,7 +9,7 @@ import argparse
 
 from prometheus_client import Counter, Gauge, start_http_server
 
-from adapter.nri import Context, Plugin, api, run
+from nri import Context, Plugin, api, run
 
 EVENTS = Counter("nri_container_events", "Events of containers", ["namespace", "event"])
 RUNNING = Gauge("nri_containers_running", "Containers that run")

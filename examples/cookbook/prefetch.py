@@ -9,8 +9,8 @@ import argparse
 import asyncio
 from pathlib import Path
 
-from adapter.errors import AdapterError
-from adapter.nri import Adjustment, Context, Plugin, api, serve
+from nri import Adjustment, Context, Plugin, api, serve
+from nri.errors import NRIError
 
 ANNOTATION = "prefetch.example.com/source"
 
@@ -34,7 +34,7 @@ class Prefetch(Plugin):
             return None
         await asyncio.wait([work], timeout=context.remaining() / 2)  # does not cancel what is not done
         if not work.done():
-            raise AdapterError("the data are still being fetched: try again")
+            raise NRIError("the data are still being fetched: try again")
         response = api.CreateContainerResponse()
         Adjustment(response.adjust).mounts.add("/data", str(work.result()), options=["rbind", "ro"])
         return response
@@ -54,7 +54,7 @@ class Prefetch(Plugin):
     async def _fetch(self, source: str, target: Path) -> Path:
         program = await asyncio.create_subprocess_exec(self._program, source, target)
         if code := await program.wait():
-            raise AdapterError(f"fetching has failed with exit code {code}")
+            raise NRIError(f"fetching has failed with exit code {code}")
         return target
 
 

@@ -8,7 +8,7 @@ The configuration, conf.d/95-validator.conf: `[shop]`, `"30-limits" = ["CPUShare
 import tomllib
 from collections.abc import Iterator
 
-from adapter.nri import Context, Plugin, api, run
+from nri import Context, Plugin, api, run
 
 
 class Validator(Plugin):

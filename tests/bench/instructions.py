@@ -22,9 +22,9 @@ from typing import Any
 
 from google.protobuf.json_format import ParseDict
 
-from adapter.nri import Plugin, Stub, events
-from adapter.runtime import FLAVOURS
-from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Connection, Reply, Request
+from nri import Plugin, Stub, events
+from nri.testing import FLAVOURS
+from nri.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Connection, Reply, Request
 from tests.bench.arena import FRESH, Unfair, install, recorded
 from tests.bench.figures import Bench, Row, Times
 from tests.bench.hooks import create, write
@@ -113,7 +113,12 @@ def play(case: Case, number: int, directory: Path, *command: str) -> None:
     """Play events to a new process. Raises Unfair if it does not answer as it should."""
     home = directory / f"home-{len(command)}"
     home.mkdir()
-    environ = {"PATH": os.defpath, "PYTHONHASHSEED": "0", "PYTHONPATH": str(ROOT), "RUNTIME_DIRECTORY": str(home)}
+    environ = {
+        "PATH": os.defpath,
+        "PYTHONHASHSEED": "0",
+        "PYTHONPATH": f"{ROOT}:{ROOT}/adapter",
+        "RUNTIME_DIRECTORY": str(home),
+    }
     environ |= {"NRI_PLUGIN_NAME": "metered", "NRI_PLUGIN_IDX": "00"}
     connection = Connection(serve=RUNTIME_SERVICE, call=PLUGIN_SERVICE)
     (home / "messages").write_bytes(marshal.dumps([*messages(case, number, home, connection)]))

@@ -62,9 +62,9 @@ def main() -> None:
 
 
 def _daemon(runtime: Runtime) -> None:
-    from adapter.base.trunk import Trunk  # noqa: PLC0415
-    from adapter.cli import command_line as cli  # noqa: PLC0415
-    from adapter.programs.children import Children, children  # noqa: PLC0415
+    from v010_adapter.base.trunk import Trunk  # noqa: PLC0415
+    from v010_adapter.cli import command_line as cli  # noqa: PLC0415
+    from v010_adapter.programs.children import Children, children  # noqa: PLC0415
 
     write = Trunk.write
 
@@ -80,7 +80,7 @@ def _daemon(runtime: Runtime) -> None:
 
 
 def _stub(runtime: Runtime) -> None:
-    from adapter.nri import Context, Plugin, Stub, api  # noqa: PLC0415
+    from nri import Context, Plugin, Stub, api  # noqa: PLC0415
 
     class Silent(Plugin):
         """Lets each event pass."""

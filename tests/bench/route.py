@@ -19,16 +19,17 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
-import adapter
-from adapter import nri, settings
-from adapter.daemon import daemon
-from adapter.daemon.states import Origin
-from adapter.nri import api, events
-from adapter.runtime.flavour import Flavour
-from adapter.runtime.node import recorded
-from adapter.runtime.plugin import Plugin
+import nri
+import v010_adapter
+from nri import api, events
+from nri.testing.flavour import Flavour
+from nri.testing.plugin import Plugin
+from nri.testing.recorded import recorded
+from v010_adapter import settings
+from v010_adapter.daemon import daemon
+from v010_adapter.daemon.states import Origin
 
-ROOT = os.path.dirname(adapter.__file__) + "/"
+ROOT = os.path.dirname(os.path.dirname(v010_adapter.__file__)) + "/"
 PLUGIN = "#!/bin/sh\ncat >/dev/null\necho '{}'\n"
 ROUNDS = 20
 HOOK = {"version": "1.0.0", "hook": {"path": "/bin/true"}, "when": {"always": True}, "stages": ["createRuntime"]}
@@ -44,7 +45,7 @@ class Route:
 
     def note(self, frame: FrameType, what: str, _: Any) -> None:
         file = frame.f_code.co_filename
-        if what == "call" and file.startswith(ROOT) and not file.startswith(ROOT + "runtime/"):
+        if what == "call" and file.startswith(ROOT) and not file.startswith(ROOT + "nri/testing/"):
             self.calls.append((file.removeprefix(ROOT), frame.f_code.co_qualname))
 
     def figures(self) -> dict[str, int]:

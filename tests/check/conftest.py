@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from adapter.cli import command_line as cli
-from adapter.cli.check import configuration
-from adapter.host import systems
-from adapter.host.systems import System
+from v010_adapter.cli import command_line as cli
+from v010_adapter.cli.check import configuration
+from v010_adapter.host import systems
+from v010_adapter.host.systems import System
 
 HOOK = {"version": "1.0.0", "hook": {"path": "/bin/true"}, "when": {"always": True}, "stages": ["createRuntime"]}
 REQUIRED = """\
@@ -91,7 +91,7 @@ def node(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     monkeypatch.setattr(configuration, "UNIT", str(tmp_path / "unit"))
     usual = {str(tmp_path / name) for name in ("conf.json", "one", "two")}
     monkeypatch.setattr(configuration, "USUAL", usual | configuration.USUAL)
-    monkeypatch.setattr("adapter.settings.DEFAULT_PATH", str(tmp_path / "default.yaml"))
+    monkeypatch.setattr("v010_adapter.settings.DEFAULT_PATH", str(tmp_path / "default.yaml"))
     moved = {"containerd": ("config.toml", ()), "CRI-O": ("crio.conf", (f"{tmp_path}/crio.conf.d",))}
     monkeypatch.setattr(systems, "SYSTEMS", tuple(_moved(tmp_path, name, *places) for name, places in moved.items()))
     monkeypatch.setattr(systems, "DOCKER_SOCKET", str(tmp_path / "Docker"))

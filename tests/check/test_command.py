@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from adapter.cli import command_line as cli
-from adapter.cli.check import configuration
+from v010_adapter.cli import command_line as cli
+from v010_adapter.cli.check import configuration
 
 from .conftest import HOOK, Node
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from adapter.host import paths
+from v010_adapter.host import paths
 
 from .conftest import HOOK, Node
 

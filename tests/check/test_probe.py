@@ -8,9 +8,9 @@ import os
 
 import pytest
 
-from adapter.cli.check import probe
 from tests.processes import impatience
 from tests.test_outputs import Terminal
+from v010_adapter.cli.check import probe
 
 from .conftest import Node
 

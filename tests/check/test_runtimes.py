@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from adapter.cli.check import runtimes
-from adapter.legacy import sandboxes as sandboxes_module
+from v010_adapter.cli.check import runtimes
+from v010_adapter.legacy import sandboxes as sandboxes_module
 
 from .conftest import HOOK, REQUIRED, REQUIRED_OF_CRIO, Node
 

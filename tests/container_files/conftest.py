@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from adapter import container_files
-from adapter.container_files import Described
-from adapter.errors import ConfigError
+from v010_adapter import container_files
+from v010_adapter.container_files import Described
+from v010_adapter.errors import ConfigError
 
 Json = dict[str, Any]
 Text: TypeAlias = str | bytes | Json | list[Json]

@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from adapter.container_files import Described
-from adapter.errors import ConfigError
-from adapter.hooks.facts import Facts, facts
+from v010_adapter.container_files import Described
+from v010_adapter.errors import ConfigError
+from v010_adapter.hooks.facts import Facts, facts
 
 from .conftest import Files, Json
 

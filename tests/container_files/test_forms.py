@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import MessageToDict
 
-from adapter import container_files
-from adapter.container_files import Described
-from adapter.errors import ConfigError
-from adapter.host import paths
+from v010_adapter import container_files
+from v010_adapter.container_files import Described
+from v010_adapter.errors import ConfigError
+from v010_adapter.host import paths
 
 from .conftest import Files, Json
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import MessageToDict
 
-from adapter.errors import ConfigError
-from adapter.hooks.facts import facts
-from adapter.nri import api
-from adapter.oci.resources import resources_from
-from adapter.oci.spec import spec_from
-from adapter.runtime import read
+from nri import api
+from v010_adapter.container_files.recording import read
+from v010_adapter.errors import ConfigError
+from v010_adapter.hooks.facts import facts
+from v010_adapter.oci.resources import resources_from
+from v010_adapter.oci.spec import spec_from
 
 from ..oci.cases import edited
 from .conftest import Files, Json

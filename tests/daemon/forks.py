@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
-MAIN = "import sys; from adapter.cli.entry import main; sys.exit(main())"
+MAIN = "import sys; from v010_adapter.cli.entry import main; sys.exit(main())"
 MODULES = (
     *("base.gojson", "cli.command_line", "cli.entry", "cli.invoke", "daemon.bridge", "daemon.daemon", "daemon.router"),
     *("hooks.bridge", "hooks.precreate", "legacy.create_answer", "legacy.update_answer", "monitoring.http_server"),
@@ -31,7 +31,7 @@ class Forks:
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            words = [sys.executable, "-P", "-m", __name__, str(theirs.fileno())]
+            words = [sys.executable, "-m", __name__, str(theirs.fileno())]
             subprocess.run(words, pass_fds=[theirs.fileno()], check=True, cwd=Path(__file__).parents[2])
 
     def spawn(
@@ -103,6 +103,6 @@ def become(request: dict[str, Any], fds: list[int]) -> None:
 
 if __name__ == "__main__" and not os.fork():
     for module in MODULES:
-        __import__(f"adapter.{module}")
+        __import__(f"v010_adapter.{module}")
     gc.freeze()
     serve(socket.socket(fileno=int(sys.argv[1])))

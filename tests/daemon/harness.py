@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from adapter.nri import api
+from nri import api
 from tests.processes import NO_PROCESS, Fifo
 
 from .process import COMMAND, SAFETY, Daemon, spawn, trunk_of_a_process
@@ -58,8 +58,11 @@ def launched(name: str = "v010-adapter", idx: str = "00", fd: str = "3") -> dict
 
 def patched(*statements: str) -> list[str]:
     """The command with something of it changed beforehand: what no argument of the command can change."""
-    modules = "from adapter import settings; from adapter.cli import command_line; from adapter.daemon import daemon"
-    code = ("import functools, sys", modules, "from adapter.monitoring import logs", *statements)
+    modules = (
+        "from v010_adapter import settings; "
+        "from v010_adapter.cli import command_line; from v010_adapter.daemon import daemon"
+    )
+    code = ("import functools, sys", modules, "from v010_adapter.monitoring import logs", *statements)
     return [sys.executable, "-c", "\n".join([*code, "sys.exit(command_line.main([]))"])]
 
 

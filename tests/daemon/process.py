@@ -19,9 +19,9 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from adapter.nri import api
-from adapter.nri.events import PLUGIN, RUNTIME
-from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request
+from nri import api
+from nri.events import PLUGIN, RUNTIME
+from nri.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request
 
 from .forks import MAIN, forks
 

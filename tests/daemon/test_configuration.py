@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from adapter.wire import Code
+from nri.wire import Code
 
 from .harness import Node, patched, start, stop
 

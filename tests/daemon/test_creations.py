@@ -8,9 +8,9 @@ import signal
 
 import pytest
 
-from adapter.nri import api
-from adapter.nri.events import mask
-from adapter.wire import Code
+from nri import api
+from nri.events import mask
+from nri.wire import Code
 
 from .harness import Node, create, listed, start
 

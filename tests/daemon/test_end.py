@@ -11,8 +11,8 @@ import signal
 import pytest
 from google.protobuf.message import Message
 
-from adapter.nri import api
-from adapter.wire import PLUGIN_SERVICE, Code, mux
+from nri import api
+from nri.wire import PLUGIN_SERVICE, Code, mux
 
 from ..processes import NO_PROCESS
 from .harness import Gate, Node, container, start, stop
@@ -186,12 +186,13 @@ def test_a_frame_that_is_oversized_costs_the_connection_when_the_chains_under_wa
 
 COUNT = """
 import gc
-from adapter.daemon.router import Adapter
+from v010_adapter.daemon.router import Adapter
 
 def count(*_):
     gc.collect()
     kinds = [type(one) for one in gc.get_objects()]
-    ours = [kind for kind in kinds if kind.__module__.startswith(("adapter.", "google.")) and kind.__name__ != "Timer"]
+    packages = ("nri.", "v010_adapter.", "google.")
+    ours = [kind for kind in kinds if kind.__module__.startswith(packages) and kind.__name__ != "Timer"]
     logs.log.info("%d objects", len(ours))
 
 Adapter.reload = count

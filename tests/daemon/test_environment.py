@@ -74,7 +74,7 @@ def test_sighup_has_the_configuration_read_again_names_what_needs_a_restart_and_
 
 HUNG_UP = """
 import os, signal, sys
-from adapter.cli import command_line, entry
+from v010_adapter.cli import command_line, entry
 command = command_line.main
 def hung_up(launch):
     os.kill(os.getpid(), signal.SIGHUP)

@@ -11,9 +11,9 @@ from types import SimpleNamespace
 import pytest
 from google.protobuf.message import Message
 
-from adapter.daemon import guard
-from adapter.daemon.guard import FIRST_WAIT, Launch
 from tests.processes import gone, reaped
+from v010_adapter.daemon import guard
+from v010_adapter.daemon.guard import FIRST_WAIT, Launch
 
 from .harness import Node, start, stop
 from .process import COMMAND, Daemon, children_of, spawn
@@ -137,9 +137,9 @@ def guarding_nothing(node: Node, waits: str) -> Daemon:
     """Launches an adapter whose servers are all killed at once, and whose guard waits otherwise."""
     code = f"""
 import os, sys
-from adapter.cli import command_line as cli
-from adapter.cli import entry
-from adapter.daemon import guard
+from v010_adapter.cli import command_line as cli
+from v010_adapter.cli import entry
+from v010_adapter.daemon import guard
 cli.main = lambda launch: (os.write(2, b"here\\n"), os.kill(os.getpid(), 9))
 {waits}
 sys.exit(entry.main())"""
@@ -184,7 +184,7 @@ def test_a_runtime_that_ignores_sigchld_gets_a_guard_and_exit_codes(node: Node, 
 # ---- a stopped server is replaced by its guard; one without a guard runs nothing for a runtime that has gone
 
 SUBREAPER = "import ctypes, sys; ctypes.CDLL(None).prctl(36, 1)"
-CONTAINED = f"{SUBREAPER}; from adapter.cli.entry import main; sys.exit(main(in_container=True))"
+CONTAINED = f"{SUBREAPER}; from v010_adapter.cli.entry import main; sys.exit(main(in_container=True))"
 """What the image's command does; orphans become the guard's children, as those of a container do."""
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from adapter.nri import api
-from adapter.wire import Code
+from nri import api
+from nri.wire import Code
 
 from .harness import Node, launched
 from .process import COMMAND

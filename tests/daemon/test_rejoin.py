@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from adapter import nri
-from adapter.cli import command_line
-from adapter.errors import RegistrationError
-from adapter.host import systems
-from adapter.wire import Code
+import nri
+from nri.errors import RegistrationError
+from nri.wire import Code
+from v010_adapter.cli import command_line
+from v010_adapter.host import systems
 
 from .harness import Node, listening, start, stop
 from .process import COMMAND, Daemon

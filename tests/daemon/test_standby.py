@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from adapter.monitoring.status import ask
-from adapter.wire import Code
+from nri.wire import Code
 from tests.processes import gone
+from v010_adapter.monitoring.status import ask
 
 from .harness import Node, start, stop
 from .process import COMMAND, SAFETY, Daemon

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from adapter.monitoring.status import ask
+from v010_adapter.monitoring.status import ask
 
 from ..processes import impatience
 from .harness import Node, listening, start, stop

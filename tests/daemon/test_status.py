@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import pytest
 from inotify_simple import INotify, flags  # type: ignore[import-untyped]
 
-from adapter.cli import command_line as cli
-from adapter.monitoring import status
-from adapter.wire import Code
+from nri.wire import Code
 from tests.processes import impatience
+from v010_adapter.cli import command_line as cli
+from v010_adapter.monitoring import status
 
 from .harness import Node, start, stop
 from .process import COMMAND, SAFETY, Daemon

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-import adapter
-from adapter.base.sanitize import MAX_SHOWN, bounded
-from adapter.cli import command_line as cli
-from adapter.host.trust import strict
-from adapter.monitoring import status
-from adapter.monitoring.endpoints import Endpoints
-from adapter.monitoring.status import StatusSocket
+import v010_adapter
+from v010_adapter.base.sanitize import MAX_SHOWN, bounded
+from v010_adapter.cli import command_line as cli
+from v010_adapter.host.trust import strict
+from v010_adapter.monitoring import status
+from v010_adapter.monitoring.endpoints import Endpoints
+from v010_adapter.monitoring.status import StatusSocket
 
 from ..processes import SteppedLoop
 from .harness import listening
@@ -94,19 +94,23 @@ def test_what_is_no_object_is_no_answer_and_another_version_is_named(tmp_path: P
             assert all(line.isprintable() for line in out.split("\n"))
 
 
-PRINTS = {("cli/check/probe.py", "confirm"), ("base/sanitize.py", "show"), ("base/sanitize.py", "show_json")}
+PRINTS = {
+    ("v010_adapter/cli/check/probe.py", "confirm"),
+    ("v010_adapter/base/sanitize.py", "show"),
+    ("v010_adapter/base/sanitize.py", "show_json"),
+}
 OWN_TEXT = {
-    ("cli/entry.py", "main"): "a text of its own",
+    ("v010_adapter/cli/entry.py", "main"): "a text of its own",
     ("nri/asynchronous.py", "_end_all"): "a text of its own",
     ("nri/serving.py", "run"): "a text of its own",
-    ("cli/completion.py", "main"): "a script",
-    ("cli/status.py", "_watch"): "clears the screen",
+    ("v010_adapter/cli/completion.py", "main"): "a script",
+    ("v010_adapter/cli/status.py", "_watch"): "clears the screen",
 }
 
 
 def test_every_command_prints_through_what_makes_text_printable() -> None:
     found = set()
-    root = Path(adapter.__file__).parent
+    root = Path(v010_adapter.__file__).parents[1]
     for path in root.rglob("*.py"):
         for function in ast.walk(ast.parse(path.read_text())):
             if isinstance(function, ast.FunctionDef):

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from google.protobuf.message import Message
 
-from adapter.nri import api
-from adapter.wire import Code
+from nri import api
+from nri.wire import Code
 
 from .harness import POD, Node, container, create, listed, start, stop
 from .process import COMMAND, LATE, OVER, Daemon

@@ -6,12 +6,12 @@ import socket
 
 import pytest
 
-from adapter.daemon.daemon import Daemon
-from adapter.daemon.router import Adapter
-from adapter.daemon.states import ConnectionState, Origin
-from adapter.errors import RegistrationError
-from adapter.nri import Identity
-from adapter.settings import Settings
+from nri import Identity
+from nri.errors import RegistrationError
+from v010_adapter.daemon.daemon import Daemon
+from v010_adapter.daemon.router import Adapter
+from v010_adapter.daemon.states import ConnectionState, Origin
+from v010_adapter.settings import Settings
 
 from ..processes import SteppedLoop
 
@@ -19,7 +19,7 @@ from ..processes import SteppedLoop
 @pytest.fixture
 def loop(monkeypatch: pytest.MonkeyPatch) -> SteppedLoop:
     made = SteppedLoop()
-    monkeypatch.setattr("adapter.daemon.daemon.Loop", lambda: made)
+    monkeypatch.setattr("v010_adapter.daemon.daemon.Loop", lambda: made)
     return made
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-import adapter
+import v010_adapter
 
 CHART = Path(__file__).resolve().parents[2] / "deploy/helm/nri-v010-adapter"
 
@@ -34,7 +34,7 @@ def values() -> dict[str, Any]:
 
 def formats() -> dict[str, Any]:
     """Returns the adapter's schemas of files, as a part of the schema of the values."""
-    package = Path(adapter.__file__).parent
+    package = Path(v010_adapter.__file__).parent
     found = {name: _part(json.loads((package / file).read_text()), name) for name, file in FORMATS.items()}
     when = found["hook100"]["properties"]["when"]["properties"]
     when["annotations"]["propertyNames"] = pattern = {"type": "string", "format": "regex"}  # Go's, for helm is in Go

@@ -21,10 +21,10 @@ import jsonschema
 import pytest
 import yaml
 
-from adapter import __version__, settings
-from adapter.host import systems
-from adapter.nri.events import BY_EVENT
+from nri.events import BY_EVENT
 from tests.test_settings import VALUES
+from v010_adapter import __version__, settings
+from v010_adapter.host import systems
 
 from .chart import CHART, formats, schema, table, values
 
@@ -245,7 +245,7 @@ def test_the_files_that_name_what_runs_as_root_cannot_be_edited_in_place() -> No
 def test_whatever_names_a_version_names_the_adapters() -> None:
     configuration = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert "version" in configuration["project"]["dynamic"]
-    assert configuration["tool"]["hatch"]["version"] == {"path": "adapter/__init__.py"}
+    assert configuration["tool"]["hatch"]["version"] == {"path": "adapter/v010_adapter/__init__.py"}
     command = Path(sys.executable).with_name("v010-adapter")
     said = subprocess.run([command, "--version"], check=True, capture_output=True, text=True)
     assert said.stdout.startswith(f"v010-adapter {__version__}, ")

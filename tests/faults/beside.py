@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 
-from adapter.owed.deletes import SECOND_LOOK
 from tests.e2e.pod import HarnessError as Finding
 from tests.peers.harness import GoRuntime
+from v010_adapter.owed.deletes import SECOND_LOOK
 
 from .node import LIMIT, NAME, STEPS, Life, Node
 from .rows import Traffic, ends

@@ -16,11 +16,11 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, NamedTuple
 
-from adapter.owed import records
 from tests.daemon.process import children_of
 from tests.e2e.pod import HarnessError as Finding
 from tests.e2e.pod import until
 from tests.peers.harness import GoRuntime, Reply, golden
+from v010_adapter.owed import records
 
 BOOT = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 NAME = "00-v010-adapter"
@@ -36,8 +36,8 @@ log: {{target: stderr}}
 # The back-off is short, and the log goes to a file: a runtime connects stderr with /dev/null.
 COMMAND = """#!{1}
 import os, sys
-from adapter.cli import entry
-from adapter.daemon import guard
+from v010_adapter.cli import entry
+from v010_adapter.daemon import guard
 os.dup2(os.open("{0}/log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 2)
 guard.LONGEST_WAIT = 0.2
 sys.exit(entry.main())

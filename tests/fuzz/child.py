@@ -14,7 +14,7 @@ from tests.fuzz.target import findings, target
 
 def main() -> None:
     name, folder, *options = sys.argv[1:]
-    with atheris.instrument_imports(include=["adapter"]):
+    with atheris.instrument_imports(include=["nri", "v010_adapter"]):
         fuzzed = target(name)
 
     def mutate(data: bytes, limit: int, seed: int) -> bytes:

@@ -24,18 +24,18 @@ from unittest.mock import patch
 
 from google.protobuf.message import DecodeError, Message
 
-from adapter import settings
-from adapter.base import collector
-from adapter.base.log_handlers import LineFormatter
-from adapter.daemon.router import Adapter
-from adapter.errors import AdapterError
-from adapter.host.trust import off
-from adapter.legacy.pending_updates import OnUpdated
-from adapter.nri import api
-from adapter.nri.events import CALLS
-from adapter.runtime import read
-from adapter.settings import HooksSettings, LegacySettings, PluginSettings, Settings
-from adapter.wire import Code
+from nri import api
+from nri.errors import NRIError
+from nri.events import CALLS
+from nri.wire import Code
+from v010_adapter import settings
+from v010_adapter.base import collector
+from v010_adapter.base.log_handlers import LineFormatter
+from v010_adapter.container_files.recording import read
+from v010_adapter.daemon.router import Adapter
+from v010_adapter.host.trust import off
+from v010_adapter.legacy.pending_updates import OnUpdated
+from v010_adapter.settings import HooksSettings, LegacySettings, PluginSettings, Settings
 
 from ..legacy.played import Clock, PlayedProgram
 from ..link import Link
@@ -192,7 +192,7 @@ class Log(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """A record must be one line in both formats; a traceback is a bug."""
-        if record.exc_info and not isinstance(record.exc_info[1], AdapterError):
+        if record.exc_info and not isinstance(record.exc_info[1], NRIError):
             self.bugs.append(LineFormatter().format(record))
             return
         lines = LineFormatter().format(record), LineFormatter(as_json=True).format(record)
@@ -270,14 +270,17 @@ class Node(Link):
 def node(script: bytes, level: int) -> Iterator[Node]:
     """A node whose programs do what the script's bytes say, one after the other, and whose log has a level."""
     made = Node(script)
-    log = logging.getLogger("adapter")
+    log = logging.getLogger("v010_adapter")
     with ExitStack() as stack:
         stack.callback(made.close)
         stack.enter_context(patch.object(collector, "gc", SimpleNamespace(**dict.fromkeys(GC, lambda *_: None))))
         stack.enter_context(
-            patch("adapter.programs.runner.Process", lambda _, program, on_end, __: Program(made, program.name, on_end))
+            patch(
+                "v010_adapter.programs.runner.Process",
+                lambda _, program, on_end, __: Program(made, program.name, on_end),
+            )
         )
-        stack.enter_context(patch("adapter.programs.find.find", lambda type_, *_: type_))
+        stack.enter_context(patch("v010_adapter.programs.find.find", lambda type_, *_: type_))
         stack.enter_context(patch.multiple(log, propagate=False, level=level, handlers=[made.log]))
         yield made
 

@@ -13,16 +13,16 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from adapter.base import gojson
-from adapter.host.runtime_directory import RuntimeDirectory
-from adapter.legacy import request
-from adapter.legacy.config import Entry
-from adapter.legacy.request import Target as Known
-from adapter.legacy.request import of_container
-from adapter.nri import api
-from adapter.owed import records
-from adapter.owed.ledger import Ledger
-from adapter.owed.records import Record, name_of
+from nri import api
+from v010_adapter.base import gojson
+from v010_adapter.host.runtime_directory import RuntimeDirectory
+from v010_adapter.legacy import request
+from v010_adapter.legacy.config import Entry
+from v010_adapter.legacy.request import Target as Known
+from v010_adapter.legacy.request import of_container
+from v010_adapter.owed import records
+from v010_adapter.owed.ledger import Ledger
+from v010_adapter.owed.records import Record, name_of
 
 from ..processes import SteppedLoop
 from . import mutations

@@ -13,10 +13,10 @@ from contextlib import ExitStack, suppress
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from adapter.errors import RegistrationError, RemoteProtocolError
-from adapter.nri import Plugin, Stub, api
-from adapter.proto import ttrpc_pb2
-from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Connection, Reply, Request, connection, mux, ttrpc
+from nri import Plugin, Stub, api
+from nri.errors import RegistrationError, RemoteProtocolError
+from nri.proto import ttrpc_pb2
+from nri.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Connection, Reply, Request, connection, mux, ttrpc
 
 from ..wire import recorded
 from . import mutations

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from adapter.base.loop import READ, Loop
-from adapter.hooks.directory import Directories
-from adapter.hooks.facts import Facts
-from adapter.hooks.match import Matcher
-from adapter.host import trust
-from adapter.settings import HooksSettings
+from v010_adapter.base.loop import READ, Loop
+from v010_adapter.hooks.directory import Directories
+from v010_adapter.hooks.facts import Facts
+from v010_adapter.hooks.match import Matcher
+from v010_adapter.host import trust
+from v010_adapter.settings import HooksSettings
 
 PROGRAM = "/bin/sh"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from adapter.hooks.facts import Facts, facts
-from adapter.runtime import read
+from v010_adapter.container_files.recording import read
+from v010_adapter.hooks.facts import Facts, facts
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 

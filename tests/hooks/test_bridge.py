@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from adapter.hooks.bridge import HookBridge
-from adapter.hooks.match import NamedHook, adjustment
-from adapter.hooks.model import STAGES, Hook, When
-from adapter.host import paths
-from adapter.nri import api
-from adapter.nri.runtimes import Runtime
-from adapter.settings import HooksSettings
+from nri import api
+from nri.runtimes import Runtime
+from v010_adapter.hooks.bridge import HookBridge
+from v010_adapter.hooks.match import NamedHook, adjustment
+from v010_adapter.hooks.model import STAGES, Hook, When
+from v010_adapter.host import paths
+from v010_adapter.settings import HooksSettings
 
 from .hookdirs import Watching, text
 

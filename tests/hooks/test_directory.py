@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from adapter.host import paths
+from v010_adapter.host import paths
 
 from .hookdirs import PROGRAM, Scene, hooks, in_force, later, opened, problems, text, unread
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from adapter.hooks import model
-from adapter.hooks.match import Matcher
-from adapter.host import paths
+from v010_adapter.hooks import model
+from v010_adapter.hooks.match import Matcher
+from v010_adapter.host import paths
 
 from .hookdirs import Scene, in_force, later, opened, problems, text
 

@@ -16,7 +16,7 @@ from unittest import mock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapter.host import paths
+from v010_adapter.host import paths
 
 from .hookdirs import Scene, in_force, unread
 

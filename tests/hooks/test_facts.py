@@ -7,9 +7,9 @@ from itertools import product
 
 import pytest
 
-from adapter.hooks import facts as facts_module
-from adapter.hooks.facts import Facts, facts
-from adapter.proto import nri_pb2 as api
+from nri.proto import nri_pb2 as api
+from v010_adapter.hooks import facts as facts_module
+from v010_adapter.hooks.facts import Facts, facts
 
 
 def mounted(

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from adapter.errors import Oversized
-from adapter.hooks import bridge
-from adapter.hooks.bridge import HookBridge
-from adapter.hooks.facts import Facts
-from adapter.hooks.match import Matcher, NamedHook
-from adapter.hooks.model import Hook, When
-from adapter.nri import Deferred, api
-from adapter.nri.runtimes import Runtime
-from adapter.oci import sizes
-from adapter.programs.apart import RESERVE, computed
-from adapter.settings import HooksSettings
+from nri import Deferred, api
+from nri.runtimes import Runtime
+from v010_adapter.errors import Oversized
+from v010_adapter.hooks import bridge
+from v010_adapter.hooks.bridge import HookBridge
+from v010_adapter.hooks.facts import Facts
+from v010_adapter.hooks.match import Matcher, NamedHook
+from v010_adapter.hooks.model import Hook, When
+from v010_adapter.oci import sizes
+from v010_adapter.programs.apart import RESERVE, computed
+from v010_adapter.settings import HooksSettings
 
 from ..processes import SteppedLoop, open_descriptors
 from .hookdirs import text

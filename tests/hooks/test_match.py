@@ -12,13 +12,13 @@ import re2  # type: ignore[import-untyped]
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from adapter.cli.check import faults
-from adapter.hooks import match
-from adapter.hooks.facts import Facts
-from adapter.hooks.match import NamedHook
-from adapter.hooks.model import Hook, When
-from adapter.hooks.patterns import Patterns
-from adapter.hooks.steps import finish
+from v010_adapter.cli.check import faults
+from v010_adapter.hooks import match
+from v010_adapter.hooks.facts import Facts
+from v010_adapter.hooks.match import NamedHook
+from v010_adapter.hooks.model import Hook, When
+from v010_adapter.hooks.patterns import Patterns
+from v010_adapter.hooks.steps import finish
 
 from ..peers import hook_cases
 from .real_files import CONTAINERS, FILES, installed

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from adapter.hooks.decode import HookError
-from adapter.hooks.model import STAGES, Hook, When
+from v010_adapter.hooks.decode import HookError
+from v010_adapter.hooks.model import STAGES, Hook, When
 
 from .whole import parse
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import re2  # type: ignore[import-untyped]
 
-from adapter.hooks.bridge import HookBridge
-from adapter.hooks.match import NamedHook
-from adapter.hooks.model import Hook, When
-from adapter.nri import api
-from adapter.nri.runtimes import Runtime
-from adapter.settings import HooksSettings
+from nri import api
+from nri.runtimes import Runtime
+from v010_adapter.hooks.bridge import HookBridge
+from v010_adapter.hooks.match import NamedHook
+from v010_adapter.hooks.model import Hook, When
+from v010_adapter.settings import HooksSettings
 
 from .hookdirs import Watching, text
 from .whole import matcher_of

@@ -12,16 +12,16 @@ from unittest.mock import Mock
 
 import pytest
 
-from adapter.errors import AdapterError
-from adapter.hooks import precreate
-from adapter.hooks.match import NamedHook
-from adapter.hooks.model import Hook, When
-from adapter.nri import api
-from adapter.nri.runtimes import Runtime
-from adapter.oci.spec import spec_from
-from adapter.programs.apart import RESERVE
-from adapter.programs.children import children as children_of_daemon
-from adapter.programs.runner import Runner
+from nri import api
+from nri.errors import NRIError
+from nri.runtimes import Runtime
+from v010_adapter.hooks import precreate
+from v010_adapter.hooks.match import NamedHook
+from v010_adapter.hooks.model import Hook, When
+from v010_adapter.oci.spec import spec_from
+from v010_adapter.programs.apart import RESERVE
+from v010_adapter.programs.children import children as children_of_daemon
+from v010_adapter.programs.runner import Runner
 
 from ..processes import Programs, SteppedLoop, children, open_descriptors
 
@@ -72,7 +72,7 @@ class Creation:
     def error(self) -> str:
         self.loop.until(lambda: self.settled is not None, "no answer comes")
         _, error = self.settled or (None, None)
-        assert error is None or isinstance(error, AdapterError)
+        assert error is None or isinstance(error, NRIError)
         return str(error or "")
 
     @property
@@ -221,7 +221,7 @@ def test_a_failure_names_the_container_and_counts_for_the_hook(run: Run, caplog:
 def test_a_bug_that_its_output_meets_fails_the_hook(
     run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("adapter.base.gojson.plain", lambda *_: 1 // 0)
+    monkeypatch.setattr("v010_adapter.base.gojson.plain", lambda *_: 1 // 0)
     assert "its result meets a bug of the adapter" in run(ECHO).error
     assert "ZeroDivisionError" in caplog.text
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from adapter.hooks.facts import Facts
-from adapter.hooks.file import HookFile
-from adapter.hooks.reader import RESERVE, HookReader
+from v010_adapter.hooks.facts import Facts
+from v010_adapter.hooks.file import HookFile
+from v010_adapter.hooks.reader import RESERVE, HookReader
 
 from .hookdirs import Scene, Watching, later, text, unread
 

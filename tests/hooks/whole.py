@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from adapter.hooks import model
-from adapter.hooks.match import Matcher, NamedHook
-from adapter.hooks.model import Hook
-from adapter.hooks.steps import finish
+from v010_adapter.hooks import model
+from v010_adapter.hooks.match import Matcher, NamedHook
+from v010_adapter.hooks.model import Hook
+from v010_adapter.hooks.steps import finish
 
 
 def parse(text: bytes, *, precreate: bool = False) -> Hook:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from adapter.cli import command_line as cli
+from v010_adapter.cli import command_line as cli
 
 CONTAINER = {
     "name": "c",

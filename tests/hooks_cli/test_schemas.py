@@ -12,15 +12,15 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-import adapter
-from adapter.base import gojson
-from adapter.cli.check import faults
-from adapter.errors import ConfigError
-from adapter.hooks.decode import HookError
-from adapter.legacy import config, result
+import v010_adapter
 from tests.hooks.whole import parse
+from v010_adapter.base import gojson
+from v010_adapter.cli.check import faults
+from v010_adapter.errors import ConfigError
+from v010_adapter.hooks.decode import HookError
+from v010_adapter.legacy import config, result
 
-PACKAGE = Path(adapter.__file__).parent
+PACKAGE = Path(v010_adapter.__file__).parent
 RESULT_SCHEMA = "legacy/schemas/result.json"
 # What only the schema refuses: Go makes do with it, but it does not do what its author thinks. `as_go_sees_it` undoes
 # three of these differences: an unknown key is no key, a key may be in another case, and null is nothing.

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from adapter.cli import command_line as cli
 from tests.daemon.process import COMMAND
+from v010_adapter.cli import command_line as cli
 
 PROGRAM = "/opt/v010-adapter/bin/v010-adapter"
 LINK = "opt/nri/plugins/00-v010-adapter"

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from adapter.cli.install import example
 from tests.processes import impatience
+from v010_adapter.cli.install import example
 
 from .conftest import EXTERNAL, FORMS, LINK, PROGRAM, UNIT, WANTED, YAML, Node
 

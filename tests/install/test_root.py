@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from adapter.host.paths import in_root
+from v010_adapter.host.paths import in_root
 
 from .conftest import FORMS, UNIT, YAML, Node
 

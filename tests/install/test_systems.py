@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from adapter.cli import command_line as cli
-from adapter.host import systems
 from tests.daemon.process import COMMAND
 from tests.layouts import ETC, K3S, LAYOUTS, NRI, Layout
+from v010_adapter.cli import command_line as cli
+from v010_adapter.host import systems
 
 SCRIPT = Path(__file__).resolve().parents[2] / "deploy/image/switch-nri-on"
 SETTINGS = {"crio": {"crio": {"nri": {"enable_nri": True}}}}

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from adapter import settings
-from adapter.cli.install import example
-from adapter.settings import Settings, parse
+from v010_adapter import settings
+from v010_adapter.cli.install import example
+from v010_adapter.settings import Settings, parse
 
 from .conftest import YAML, Node
 

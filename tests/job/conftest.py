@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from adapter.errors import ProgramError
-from adapter.host import paths
-from adapter.programs.process import WATCH_PIPES_AFTER, Process, Program
-from adapter.programs.runner import Runner
-from adapter.programs.standby import Standby
+from v010_adapter.errors import ProgramError
+from v010_adapter.host import paths
+from v010_adapter.programs.process import WATCH_PIPES_AFTER, Process, Program
+from v010_adapter.programs.runner import Runner
+from v010_adapter.programs.standby import Standby
 
 from ..processes import Fifo, Programs, SteppedLoop, children
 

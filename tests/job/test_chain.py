@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import pytest
 
-from adapter.errors import LocalProtocolError, PluginError
-from adapter.programs.chain import Action, Chain, Ends, Failure, Policy
-from adapter.programs.work import quoted
+from nri.errors import LocalProtocolError
+from v010_adapter.errors import PluginError
+from v010_adapter.programs.chain import Action, Chain, Ends, Failure, Policy
+from v010_adapter.programs.work import quoted
 
 
 class Program(NamedTuple):

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from adapter.errors import PluginError
-from adapter.host import paths
-from adapter.programs.runner import Outcome
+from v010_adapter.errors import PluginError
+from v010_adapter.host import paths
+from v010_adapter.programs.runner import Outcome
 
 from ..processes import Fifo, Programs, SteppedLoop, children, gone
 from .conftest import GOOD, Stage, said

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapter.base.loop import Loop
-from adapter.programs import standby
-from adapter.programs.process import Process, Program
 from tests.processes import SteppedLoop
+from v010_adapter.base.loop import Loop
+from v010_adapter.programs import standby
+from v010_adapter.programs.process import Process, Program
 
 PROGRAM, WANTED = Program("plugin", "/bin/sh", ("plugin",), {}), 4
 

@@ -14,15 +14,15 @@ from typing import Any, NoReturn
 
 import pytest
 
-from adapter.daemon.bridge import Bridge
-from adapter.errors import ConfigError, PluginError
-from adapter.legacy.config import Config, Entry
-from adapter.legacy.job import PluginJob
-from adapter.legacy.plan import PluginStep
-from adapter.nri import Context, Deferred, api
-from adapter.owed.queue import Queue
-from adapter.programs import process
-from adapter.settings import LegacySettings, PluginSettings
+from nri import Context, Deferred, api
+from v010_adapter.daemon.bridge import Bridge
+from v010_adapter.errors import ConfigError, PluginError
+from v010_adapter.legacy.config import Config, Entry
+from v010_adapter.legacy.job import PluginJob
+from v010_adapter.legacy.plan import PluginStep
+from v010_adapter.owed.queue import Queue
+from v010_adapter.programs import process
+from v010_adapter.settings import LegacySettings, PluginSettings
 
 from .played import Clock, PlayedProgram
 
@@ -219,17 +219,17 @@ class History:
         self._running: set[str] = set()
         self._gone: set[str] = set()
         """Pods and containers that the runtime has no longer: what becomes of these is in test_owed and `lives`."""
-        monkeypatch.setattr("adapter.owed.deletes.PluginJob", partial(WatchedJob, self))
-        monkeypatch.setattr("adapter.daemon.bridge.PluginJob", partial(WatchedJob, self))
-        monkeypatch.setattr("adapter.programs.runner.Process", self._spawn)
-        monkeypatch.setattr("adapter.programs.driver.log.exception", _bug)
-        monkeypatch.setattr("adapter.programs.find.find", self._find)
+        monkeypatch.setattr("v010_adapter.owed.deletes.PluginJob", partial(WatchedJob, self))
+        monkeypatch.setattr("v010_adapter.daemon.bridge.PluginJob", partial(WatchedJob, self))
+        monkeypatch.setattr("v010_adapter.programs.runner.Process", self._spawn)
+        monkeypatch.setattr("v010_adapter.programs.driver.log.exception", _bug)
+        monkeypatch.setattr("v010_adapter.programs.find.find", self._find)
 
     def begin(self, clock: Any) -> Bridge:
         """Returns the bridge of a new adapter."""
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("adapter.legacy.job.ConfigFile", lambda *_, **__: self.conf)
-            patch.setattr("adapter.owed.deletes.Queue", partial(WatchedQueue, self))
+            patch.setattr("v010_adapter.legacy.job.ConfigFile", lambda *_, **__: self.conf)
+            patch.setattr("v010_adapter.owed.deletes.Queue", partial(WatchedQueue, self))
             bridge = Bridge(clock, self.settings)
         self.queues[bridge] = self._queue
         return bridge

@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import inf
 from typing import NamedTuple
 
-from adapter.legacy.config import Config
+from v010_adapter.legacy.config import Config
 
 from .histories import CONTAINERS, ERROR, GOOD, PODS, Call, History, Program, Try
 

@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from adapter.daemon.bridge import Bridge
-from adapter.nri import Context, Deferred, api
-from adapter.settings import LegacySettings, PluginSettings
-from adapter.turns.turns import Turns
+from nri import Context, Deferred, api
+from v010_adapter.daemon.bridge import Bridge
+from v010_adapter.settings import LegacySettings, PluginSettings
+from v010_adapter.turns.turns import Turns
 
 from ..processes import NO_PROCESS, Fifo, Programs, SteppedLoop, children
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-from adapter.base.loop import Timer
+from v010_adapter.base.loop import Timer
 
 
 class Clock:

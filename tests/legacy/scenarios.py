@@ -35,9 +35,9 @@ from typing import Any
 import pytest
 import yaml
 
-from adapter.nri import api
-from adapter.nri.plugin import RESERVE
-from adapter.settings import PluginSettings
+from nri import api
+from nri.plugin import RESERVE
+from v010_adapter.settings import PluginSettings
 
 from .node import Answer, Node, a_container, a_pod, creating
 

@@ -7,10 +7,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from adapter.nri import api
-from adapter.nri.plugin import RESERVE
-from adapter.nri.runtimes import Runtime
-from adapter.settings import PluginSettings
+from nri import api
+from nri.plugin import RESERVE
+from nri.runtimes import Runtime
+from v010_adapter.settings import PluginSettings
 
 from .node import Answer, Node, configured, created, creating, saying
 
@@ -272,7 +272,7 @@ def test_docker_announces_no_stop_and_no_delete_is_owed(node: Node) -> None:
 def test_a_bug_that_a_result_meets_fails_its_plugin_and_nobody_else(
     node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("adapter.legacy.create_answer.merged", Mock(side_effect=KeyError("bug")))
+    monkeypatch.setattr("v010_adapter.legacy.create_answer.merged", Mock(side_effect=KeyError("bug")))
     configured(node, "CreateContainer", fail_create=False).plugins(a=saying(spec={"annotations": {}}), b="answer")
     created(node)
     assert node.runs == ["a create c1", "b create c1"]

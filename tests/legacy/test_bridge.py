@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from adapter.errors import ConfigError
-from adapter.legacy.fitness import unfit
-from adapter.nri import api
-from adapter.programs.runner import Outcome
-from adapter.settings import LegacySettings, PluginSettings
+from nri import api
+from v010_adapter.errors import ConfigError
+from v010_adapter.legacy.fitness import unfit
+from v010_adapter.programs.runner import Outcome
+from v010_adapter.settings import LegacySettings, PluginSettings
 
 from .node import Node, a_container, a_pod
 from .scenarios import FAIL, LATE, LIMIT, Player, done, logged

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from adapter.errors import ConfigError
-from adapter.legacy.config import Config, Entry, parse
+from v010_adapter.errors import ConfigError
+from v010_adapter.legacy.config import Config, Entry, parse
 
 ONE = b'{"version":"0.1","plugins":[%s]}'
 

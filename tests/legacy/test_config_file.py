@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-import adapter.host.paths
-import adapter.legacy.config
-from adapter.errors import ConfigError
-from adapter.host.paths import TIMESTAMP_STEP
-from adapter.legacy.config import MAX_SIZE, ConfigFile
+import v010_adapter.host.paths
+import v010_adapter.legacy.config
+from v010_adapter.errors import ConfigError
+from v010_adapter.host.paths import TIMESTAMP_STEP
+from v010_adapter.legacy.config import MAX_SIZE, ConfigFile
 
 from .node import Node
 from .scenarios import done, logged
@@ -57,20 +57,20 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCapt
     caplog.set_level(logging.INFO)
     now = [0]
     reads: list[str] = []
-    real = adapter.host.paths.read
+    real = v010_adapter.host.paths.read
 
     def read(path: str, limit: int) -> tuple[bytes, os.stat_result]:
         reads.append(path)
         return real(path, limit)
 
-    monkeypatch.setattr(adapter.host.paths, "read", read)
+    monkeypatch.setattr(v010_adapter.host.paths, "read", read)
     path = tmp_path / "conf.json"
     return Disk(path, ConfigFile(str(path), lambda: now[0]), now, reads)
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, **functions: Any) -> None:
     """Gives the modules that look at the file other functions of `os`, and nobody else."""
-    for module in (adapter.legacy.config, adapter.host.paths):
+    for module in (v010_adapter.legacy.config, v010_adapter.host.paths):
         monkeypatch.setattr(module, "os", SimpleNamespace(**{**vars(os), **functions}))
 
 

@@ -13,14 +13,14 @@ from unittest.mock import Mock
 
 import pytest
 
-from adapter.daemon import bridge
-from adapter.legacy import create_answer, request, update_answer
-from adapter.legacy.answer import AnswerBuilder
-from adapter.nri import api
-from adapter.nri.plugin import RESERVE
-from adapter.oci import spec
-from adapter.programs import apart
-from adapter.programs.children import children
+from nri import api
+from nri.plugin import RESERVE
+from v010_adapter.daemon import bridge
+from v010_adapter.legacy import create_answer, request, update_answer
+from v010_adapter.legacy.answer import AnswerBuilder
+from v010_adapter.oci import spec
+from v010_adapter.programs import apart
+from v010_adapter.programs.children import children
 
 from .node import Answer, Node, a_container, a_pod, configured, creating, saying
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from adapter.nri import api
-from adapter.nri.runtimes import Runtime
-from adapter.settings import PluginSettings
+from nri import api
+from nri.runtimes import Runtime
+from v010_adapter.settings import PluginSettings
 
 from ..processes import NO_PROCESS
 from .node import Node, a_container, a_pod
@@ -137,7 +137,7 @@ def test_the_pid_of_a_pod_that_is_used_again_is_not_taken_for_it(node: Node, mon
     joined(node)
     node.wait(node.create_pod(pid=os.getpid()))
     synchronize(node, [living_pod()], [])
-    monkeypatch.setattr("adapter.host.cgroup.start_time", lambda _: 7)
+    monkeypatch.setattr("v010_adapter.host.cgroup.start_time", lambda _: 7)
     synchronize(node, [a_pod(pid=0)], [])
     node.idle()
     assert node.runs == ["a create pod"], "the watch of its process goes on"

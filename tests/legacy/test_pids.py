@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from adapter.host import cgroup
-from adapter.host.cgroup import expand, find_pid
-from adapter.nri import api
-from adapter.nri.runtimes import Runtime
+from nri import api
+from nri.runtimes import Runtime
+from v010_adapter.host import cgroup
+from v010_adapter.host.cgroup import expand, find_pid
 
 from ..processes import NO_PROCESS
 from .node import Node, a_container, a_pod

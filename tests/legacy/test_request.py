@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import pytest
 from google.protobuf.json_format import ParseDict
 
-from adapter.legacy import config, result
-from adapter.legacy.config import Entry
-from adapter.legacy.request import KEPT_LENGTH, Target, encode, of_container, of_pod
-from adapter.legacy.result import Result
-from adapter.nri import api
-from adapter.oci.resources import resources_from
-from adapter.runtime import read
+from nri import api
+from v010_adapter.container_files.recording import read
+from v010_adapter.legacy import config, result
+from v010_adapter.legacy.config import Entry
+from v010_adapter.legacy.request import KEPT_LENGTH, Target, encode, of_container, of_pod
+from v010_adapter.legacy.result import Result
+from v010_adapter.oci.resources import resources_from
 
 from .deviations import DEVIATIONS
 
@@ -252,7 +252,7 @@ def test_resources_that_come_again_are_written_once_unless_they_are_long(monkeyp
         written.append(message)
         return resources_from(message)
 
-    monkeypatch.setattr("adapter.legacy.request.resources_from", counted)
+    monkeypatch.setattr("v010_adapter.legacy.request.resources_from", counted)
     unified = {"written": "once"}
     for length, times in ((0, 1), (KEPT_LENGTH - 30, 1), (KEPT_LENGTH, 3)):
         written.clear()

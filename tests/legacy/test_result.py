@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapter.base.loop import Loop
-from adapter.errors import NotAdjustable
-from adapter.legacy import request
-from adapter.legacy.answer import AnswerBuilder
-from adapter.legacy.create_answer import CreateAnswerBuilder
-from adapter.legacy.pending_updates import PendingUpdates
-from adapter.legacy.result import MOST_COMPARED, Result, ResultError, is_complete, parse
-from adapter.legacy.update_answer import UpdateAnswerBuilder
-from adapter.nri import api
-from adapter.nri.runtimes import Runtime
+from nri import api
+from nri.runtimes import Runtime
+from v010_adapter.base.loop import Loop
+from v010_adapter.errors import NotAdjustable
+from v010_adapter.legacy import request
+from v010_adapter.legacy.answer import AnswerBuilder
+from v010_adapter.legacy.create_answer import CreateAnswerBuilder
+from v010_adapter.legacy.pending_updates import PendingUpdates
+from v010_adapter.legacy.result import MOST_COMPARED, Result, ResultError, is_complete, parse
+from v010_adapter.legacy.update_answer import UpdateAnswerBuilder
 
 from ..oci.edits import ANY
 from .node import a_container, a_pod

@@ -6,10 +6,10 @@ import logging
 
 import pytest
 
-from adapter.legacy.plan import Plans
-from adapter.owed.deletes import Deletes
-from adapter.owed.ledger import Ledger
-from adapter.owed.pods import PodProcesses
+from v010_adapter.legacy.plan import Plans
+from v010_adapter.owed.deletes import Deletes
+from v010_adapter.owed.ledger import Ledger
+from v010_adapter.owed.pods import PodProcesses
 
 from .node import Node
 from .scenarios import Player
@@ -140,7 +140,7 @@ def test_a_fault_at_a_create_fails_the_plugin_and_the_next_event_of_the_id_does_
     node: Node, player: Player, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(f"adapter.{point}", fail)
+        patched.setattr(f"v010_adapter.{point}", fail)
         player.play("plugins a=answer; create c1 -> plugin: a: ...")
         if point == "legacy.request.encode":
             player.play("stop c1 -> -")  # no plugin has got the create
@@ -149,5 +149,5 @@ def test_a_fault_at_a_create_fails_the_plugin_and_the_next_event_of_the_id_does_
 
 
 def test_a_fault_at_a_late_plugin_delays_no_answer(node: Node, player: Player, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("adapter.legacy.result.is_complete", fail)
+    monkeypatch.setattr("v010_adapter.legacy.result.is_complete", fail)
     player.play("plugins a=hold; create c1; a holds; late; it is plugin: a: no result within...; let a; idle")

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from adapter.errors import PluginError
-from adapter.programs import find as plugins
-from adapter.programs.find import SYSTEM_PATH, find
-from adapter.programs.process import Process
-from adapter.programs.runner import MAX_LEFT, Runner
+from v010_adapter.errors import PluginError
+from v010_adapter.programs import find as plugins
+from v010_adapter.programs.find import SYSTEM_PATH, find
+from v010_adapter.programs.process import Process
+from v010_adapter.programs.runner import MAX_LEFT, Runner
 
 from ..processes import Fifo, Programs, SteppedLoop, is_running
 

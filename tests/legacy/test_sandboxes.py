@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from adapter.daemon.bridge import Bridge
-from adapter.legacy.sandboxes import CHUNK, is_runtimes_own
-from adapter.nri import api
-from adapter.nri.runtimes import Runtime
-from adapter.settings import DEFAULT_CONF_JSON, LegacySettings
+from nri import api
+from nri.runtimes import Runtime
+from v010_adapter.daemon.bridge import Bridge
+from v010_adapter.legacy.sandboxes import CHUNK, is_runtimes_own
+from v010_adapter.settings import DEFAULT_CONF_JSON, LegacySettings
 
 from ..processes import NO_PROCESS
 from .node import Node

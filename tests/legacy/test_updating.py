@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from adapter.errors import CallError
-from adapter.legacy.pending_updates import PendingUpdates
-from adapter.nri import api
-from adapter.nri.plugin import RESERVE
-from adapter.wire import Code
+from nri import api
+from nri.errors import CallError
+from nri.plugin import RESERVE
+from nri.wire import Code
+from v010_adapter.legacy.pending_updates import PendingUpdates
 
 from ..processes import SteppedLoop
 from .node import Answer, Node, a_container, a_pod, configured, container, creating, saying

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from adapter.base.loop import FEW_TIMERS, STALL, WRITE, Loop, Timer
+from v010_adapter.base.loop import FEW_TIMERS, STALL, WRITE, Loop, Timer
 
 from ..nri.runtime import Clock
 from ..processes import impatience

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from adapter.host.trust import off
-from adapter.monitoring.endpoints import Endpoints
+from v010_adapter.host.trust import off
+from v010_adapter.monitoring.endpoints import Endpoints
 
 from ..processes import SteppedLoop
 

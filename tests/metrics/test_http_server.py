@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from adapter.monitoring.http_server import MAX_REQUEST, HttpServer, Response
-from adapter.monitoring.listener import PAUSE
+from v010_adapter.monitoring.http_server import MAX_REQUEST, HttpServer, Response
+from v010_adapter.monitoring.listener import PAUSE
 
 from ..processes import SteppedLoop, open_descriptors
 

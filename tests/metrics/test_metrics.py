@@ -14,16 +14,16 @@ import pytest
 import yaml
 from prometheus_client.core import Metric
 
-from adapter.base.loop import Loop
-from adapter.base.times import Histogram
-from adapter.daemon.daemon import Daemon
-from adapter.daemon.states import Origin
-from adapter.monitoring.endpoints import Endpoints
-from adapter.monitoring.metrics import PREFIX, families, serve
-from adapter.nri import Identity
-from adapter.programs.runner import Account, Outcome
-from adapter.settings import Settings
+from nri import Identity
 from tests.debian import find, missing
+from v010_adapter.base.loop import Loop
+from v010_adapter.base.times import Histogram
+from v010_adapter.daemon.daemon import Daemon
+from v010_adapter.daemon.states import Origin
+from v010_adapter.monitoring.endpoints import Endpoints
+from v010_adapter.monitoring.metrics import PREFIX, families, serve
+from v010_adapter.programs.runner import Account, Outcome
+from v010_adapter.settings import Settings
 
 from ..processes import SteppedLoop
 from .test_http_server import GET, Client
@@ -43,7 +43,7 @@ def described() -> dict[str, Any]:
         return Endpoints(loop, describe)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("adapter.daemon.daemon.Endpoints", endpoints)
+        patch.setattr("v010_adapter.daemon.daemon.Endpoints", endpoints)
         Daemon(Settings(), [], Identity("v010-adapter", "00"), lambda: (Settings(), []), Origin())
     [(loop, describe)] = told
     loop.close()

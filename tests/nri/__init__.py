@@ -1,1 +1,1 @@
-"""Tests of adapter.nri."""
+"""Tests of nri."""

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import wraps
 from typing import Any
 
-from adapter.nri import Plugin, api, serve
-from adapter.wire import Code, Reply, Request
+from nri import Plugin, api, serve
+from nri.wire import Code, Reply, Request
 
 from ..processes import PATIENCE
 from .runtime import End

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import ParseDict
 
-from adapter.nri import Adjustment, api
+from nri import Adjustment, api
 
 
 def adjusted(message: api.ContainerAdjustment) -> dict[str, list[str]]:

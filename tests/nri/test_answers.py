@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from adapter.errors import CallError, PluginError
-from adapter.nri import Context, Deferred, api
-from adapter.nri.events import PLUGIN, RUNTIME
-from adapter.proto import ttrpc_pb2
-from adapter.wire import PLUGIN_SERVICE, Code, Reply, mux, ttrpc
+from nri import Context, Deferred, api
+from nri.errors import CallError
+from nri.events import PLUGIN, RUNTIME
+from nri.proto import ttrpc_pb2
+from nri.wire import PLUGIN_SERVICE, Code, Reply, mux, ttrpc
+from v010_adapter.errors import PluginError
 
 from .runtime import HANDLERS, NUMBERS, Runtime, plugin
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from google.protobuf.message import Message
 
-from adapter.nri import Context, Plugin, api, runtimes, stub
-from adapter.nri.events import RUNTIME
-from adapter.wire import Code
+from nri import Context, Plugin, api, runtimes, stub
+from nri.events import RUNTIME
+from nri.wire import Code
 
 from .runtime import HANDLERS, NUMBERS, Runtime, plugin
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from adapter.errors import CallError
-from adapter.nri import Plugin
-from adapter.nri.stub import status_of
+from nri import Plugin
+from nri.errors import CallError
+from nri.stub import status_of
 
 
 def of_two(self: Any, request: Any, context: Any) -> None: ...

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from adapter.nri import api
-from adapter.runtime import PluginFile, Runtime
+from nri import api
+from nri.testing import PluginFile, Runtime
 
 from ..test_logs import Receiver
 
 PLUGIN = """#!{python}
 import logging, subprocess, sys
-from adapter.base import log_handlers
-log_handlers.SYSLOG = {syslog!r}
+from nri import syslog
+syslog.SYSLOG = {syslog!r}
 {before}
-from adapter.nri import Plugin, output_to_syslog, run, serve
+from nri import Plugin, output_to_syslog, run, serve
 
 
 class Loud(Plugin):

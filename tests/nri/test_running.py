@@ -15,9 +15,9 @@ from threading import Thread
 
 import pytest
 
-from adapter.errors import AdapterError, RegistrationError
-from adapter.nri import Context, Identity, Plugin, api, connect, identity, launched, run, serve, session, transport
-from adapter.wire import Code, Reply, ttrpc
+from nri import Context, Identity, Plugin, api, connect, identity, launched, run, serve, session, transport
+from nri.errors import NRIError, RegistrationError
+from nri.wire import Code, Reply, ttrpc
 
 from ..processes import PATIENCE
 from .host import Host, awaited, hosted, logged
@@ -229,7 +229,7 @@ async def test_without_reconnect_serve_ends_as_run_does(host: Host, caplog: pyte
         pass
     assert made.told == ["joined", ""]
     assert [f"{hook} has failed" in caplog.text for hook in ("on_join", "on_disconnect")] == [True, True]
-    with pytest.raises(AdapterError, match="a frame of"):
+    with pytest.raises(NRIError, match="a frame of"):
         async with host.joined(made) as peer:
             peer.writer.write(NO_FRAME)
     assert re.match("connection 4294967295: a frame of", made.told[3])
@@ -311,7 +311,7 @@ def test_the_waits_between_attempts_grow_to_two_seconds(host: Host, monkeypatch:
 PROGRAM = """\
 import asyncio, sys
 sys.path.insert(0, {root!r})
-from adapter.nri import Plugin, run, serve
+from nri import Plugin, run, serve
 class Mine(Plugin):
     {define} start_container(self, request, context): pass
     def on_join(self): print("joined", flush=True)
@@ -356,7 +356,7 @@ async def test_sigterm_ends_a_plugin_that_serves_or_waits(host: Host, define: st
 CTRL_C = """
 import asyncio, os, signal, sys
 sys.path.insert(0, {root!r})
-from adapter.nri import Plugin, serve
+from nri import Plugin, serve
 
 
 class Mine(Plugin):

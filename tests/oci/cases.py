@@ -9,8 +9,8 @@ import pathlib
 import re
 from typing import Any, TypeAlias
 
-from adapter.errors import NotAdjustable
-from adapter.oci.values import Spec
+from v010_adapter.errors import NotAdjustable
+from v010_adapter.oci.values import Spec
 
 COMPARED_WITH_1 = {"index": 0, "value": 1, "op": "SCMP_CMP_MASKED_EQ"}
 FULL: Spec = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from adapter.oci.values import Spec
+from v010_adapter.oci.values import Spec
 
 from .cases import CHANGES, FULL, NAMED, POINTERS, Path, copied, put
 

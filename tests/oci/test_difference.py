@@ -11,12 +11,13 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from adapter.errors import LONGEST, NotAdjustable
-from adapter.oci import protojson
-from adapter.oci.resources import resources_from
-from adapter.oci.spec import adjustment, apply, resources_to
-from adapter.oci.values import Spec
-from adapter.proto import nri_pb2 as api
+from nri.errors import LONGEST
+from nri.proto import nri_pb2 as api
+from v010_adapter.errors import NotAdjustable
+from v010_adapter.oci import protojson
+from v010_adapter.oci.resources import resources_from
+from v010_adapter.oci.spec import adjustment, apply, resources_to
+from v010_adapter.oci.values import Spec
 
 from .cases import CHANGES, FULL, Path, as_text, copied, edited, must_have_a_row, normal
 from .edits import ANY, BAD_EDITS, GOOD_EDITS, SPECS, Edit, after

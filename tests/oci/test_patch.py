@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from adapter.errors import NotAdjustable
-from adapter.oci.patch import merged
-from adapter.oci.spec import adjustment, apply, resources_to
-from adapter.oci.values import Spec
-from adapter.proto import nri_pb2 as api
+from nri.proto import nri_pb2 as api
+from v010_adapter.errors import NotAdjustable
+from v010_adapter.oci.patch import merged
+from v010_adapter.oci.spec import adjustment, apply, resources_to
+from v010_adapter.oci.values import Spec
 
 from .cases import FULL, as_text, copied, edited, must_have_a_row
 from .edits import ANY, BAD_EDITS, GOOD_EDITS, SPECS, Edit, after
@@ -246,5 +246,5 @@ def instructions(work: Callable[[], object], module: str) -> int:
 
 def test_what_is_large_takes_time_in_proportion() -> None:
     for what, patch in PATCHES.items():
-        assert MANY < instructions(lambda patch=patch: merged(FULL, patch), "adapter.oci.patch") < MOST, what  # type: ignore[misc]
-    assert MANY < instructions(lambda: apply(FULL, SHADOWS), "adapter.oci.named_parts") < MOST
+        assert MANY < instructions(lambda patch=patch: merged(FULL, patch), "v010_adapter.oci.patch") < MOST, what  # type: ignore[misc]
+    assert MANY < instructions(lambda: apply(FULL, SHADOWS), "v010_adapter.oci.named_parts") < MOST

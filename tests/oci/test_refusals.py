@@ -9,12 +9,12 @@ from google.protobuf.json_format import ParseDict
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from adapter.errors import NotAdjustable
-from adapter.oci import limits
-from adapter.oci.fields_by_version import refuse_unknown
-from adapter.oci.named_parts import _hidden
-from adapter.oci.spec import adjustment, resources_to
-from adapter.proto import nri_pb2 as api
+from nri.proto import nri_pb2 as api
+from v010_adapter.errors import NotAdjustable
+from v010_adapter.oci import limits
+from v010_adapter.oci.fields_by_version import refuse_unknown
+from v010_adapter.oci.named_parts import _hidden
+from v010_adapter.oci.spec import adjustment, resources_to
 
 from .cases import ABSENT, CPU, FULL, HOOK, LIMITS, MOUNT, RESOURCES, Path, covers, edited
 

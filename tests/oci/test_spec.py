@@ -7,11 +7,11 @@ from typing import Any
 
 from google.protobuf.json_format import MessageToDict, ParseDict
 
-from adapter.oci import protojson
-from adapter.oci.patch import merged
-from adapter.oci.spec import adjustment, apply, read, spec_from, to_json
-from adapter.oci.values import Spec
-from adapter.proto import nri_pb2 as api
+from nri.proto import nri_pb2 as api
+from v010_adapter.oci import protojson
+from v010_adapter.oci.patch import merged
+from v010_adapter.oci.spec import adjustment, apply, read, spec_from, to_json
+from v010_adapter.oci.values import Spec
 
 from ..large import FIELDS, creation
 from .cases import FULL, as_text, copied

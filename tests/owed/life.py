@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from adapter.host.runtime_directory import RuntimeDirectory
-from adapter.owed.ledger import Ledger
-from adapter.turns.turns import Turns
+from v010_adapter.host.runtime_directory import RuntimeDirectory
+from v010_adapter.owed.ledger import Ledger
+from v010_adapter.turns.turns import Turns
 
 from ..processes import SteppedLoop
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from adapter.host import runtime_directory
-from adapter.legacy.config import Entry
-from adapter.legacy.request import Target, encode, of_container
-from adapter.nri import api
-from adapter.owed import records
-from adapter.owed.ledger import SLICE, Ledger
-from adapter.owed.records import MOST_KEPT, Record, name_of
+from nri import api
+from v010_adapter.host import runtime_directory
+from v010_adapter.legacy.config import Entry
+from v010_adapter.legacy.request import Target, encode, of_container
+from v010_adapter.owed import records
+from v010_adapter.owed.ledger import SLICE, Ledger
+from v010_adapter.owed.records import MOST_KEPT, Record, name_of
 
 from ..processes import SteppedLoop
 from ..test_docs import DOCS

@@ -19,11 +19,11 @@ from typing import Any
 
 import pytest
 
-from adapter.host import runtime_directory, state_directory
-from adapter.legacy.config import Entry
-from adapter.legacy.request import Target
-from adapter.nri import api
-from adapter.turns import file as turns_file
+from nri import api
+from v010_adapter.host import runtime_directory, state_directory
+from v010_adapter.legacy.config import Entry
+from v010_adapter.legacy.request import Target
+from v010_adapter.turns import file as turns_file
 
 from ..conftest import CI
 from ..processes import SteppedLoop, open_descriptors

@@ -10,7 +10,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from adapter.hooks.match import lower_case
+from v010_adapter.hooks.match import lower_case
 
 from .harness import Peer
 from .strategies import ANYTHING, STRINGS, broken

@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 from hypothesis import strategies as st
 
-from adapter.proto import nri_pb2 as api
+from nri.proto import nri_pb2 as api
 
 M = TypeVar("M", bound=Message)
 # What requests are made of; the rest of a pod or container only costs time here.

@@ -7,7 +7,7 @@ from typing import Any
 
 from google.protobuf.json_format import ParseDict
 
-from adapter.nri import Adjustment, api
+from nri import Adjustment, api
 
 from .harness import Peer
 

@@ -16,15 +16,15 @@ from google.protobuf.json_format import MessageToDict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapter.hooks import decode
-from adapter.hooks.decode import HookError
-from adapter.hooks.facts import Facts
-from adapter.hooks.match import NamedHook, adjustment, sort_key
-from adapter.hooks.model import Hook, When
-from adapter.hooks.patterns import Patterns, fault
-from adapter.hooks.steps import finish
 from tests.hooks.real_files import CONTAINERS, FILES, installed
 from tests.hooks.whole import matcher_of, parse
+from v010_adapter.hooks import decode
+from v010_adapter.hooks.decode import HookError
+from v010_adapter.hooks.facts import Facts
+from v010_adapter.hooks.match import NamedHook, adjustment, sort_key
+from v010_adapter.hooks.model import Hook, When
+from v010_adapter.hooks.patterns import Patterns, fault
+from v010_adapter.hooks.steps import finish
 
 from .hook_cases import SUBJECTS, Case, Package, as_json, cases, from_base64, patterns
 

@@ -16,8 +16,8 @@ from google.protobuf.message import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapter.nri import api
-from adapter.runtime.merge import Conflict, Merge
+from nri import api
+from nri.testing.merge import Conflict, Merge
 
 from .harness import Peer
 

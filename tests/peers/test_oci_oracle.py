@@ -19,12 +19,12 @@ from google.protobuf.message import Message
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from adapter.errors import NotAdjustable
-from adapter.oci.fields_by_version import NEEDS, changes, refuse_unknown
-from adapter.oci.patch import merged
-from adapter.oci.spec import adjustment, apply, spec_from
-from adapter.oci.values import Spec
-from adapter.proto import nri_pb2 as api
+from nri.proto import nri_pb2 as api
+from v010_adapter.errors import NotAdjustable
+from v010_adapter.oci.fields_by_version import NEEDS, changes, refuse_unknown
+from v010_adapter.oci.patch import merged
+from v010_adapter.oci.spec import adjustment, apply, spec_from
+from v010_adapter.oci.values import Spec
 
 from ..oci.cases import ABSENT, CHANGES, FULL, Path, copied, edited, normal
 from ..oci.edits import BAD_EDITS, GOOD_EDITS, SPECS, Edit, after

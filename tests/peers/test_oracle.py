@@ -19,11 +19,11 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from adapter.errors import ConfigError
-from adapter.legacy import config, request, result
-from adapter.proto import nri_pb2 as api
-from adapter.proto.nri_pb2 import DESCRIPTOR
 from docs.messages import comments
+from nri.proto import nri_pb2 as api
+from nri.proto.nri_pb2 import DESCRIPTOR
+from v010_adapter.errors import ConfigError
+from v010_adapter.legacy import config, request, result
 
 from ..legacy.deviations import DEVIATIONS
 from .harness import LEGACY_EVENTS, LIFE, PLAIN_ANSWER, POD, Case, Oracle, Outcome, golden, require

@@ -16,21 +16,21 @@ from typing import Any
 
 import pytest
 
-from adapter import container_files
-from adapter.container_files import Described
-from adapter.hooks import precreate
-from adapter.hooks.directory import Directories
-from adapter.hooks.facts import facts
-from adapter.hooks.match import NamedHook, adjustment
-from adapter.nri import api
-from adapter.nri.runtimes import Runtime
-from adapter.oci.spec import apply, spec_from
-from adapter.programs.runner import Runner
-from adapter.settings import HooksSettings
+from nri import api
+from nri.runtimes import Runtime
 from tests.debian import missing
 from tests.e2e.build import install_packages
 from tests.peers.build import PeerMissing
 from tests.processes import SteppedLoop
+from v010_adapter import container_files
+from v010_adapter.container_files import Described
+from v010_adapter.hooks import precreate
+from v010_adapter.hooks.directory import Directories
+from v010_adapter.hooks.facts import facts
+from v010_adapter.hooks.match import NamedHook, adjustment
+from v010_adapter.oci.spec import apply, spec_from
+from v010_adapter.programs.runner import Runner
+from v010_adapter.settings import HooksSettings
 
 PACKAGES = {"podman": "podman", "conmon": "conmon", "runc": "runc", "busybox": "busybox-static"}
 SAMPLES = Path(__file__).resolve().parents[2] / "hooks.d"

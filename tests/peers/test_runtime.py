@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from adapter.proto import ttrpc_pb2
+from nri.proto import ttrpc_pb2
 from tests.daemon.process import children_of
 
 from ..processes import impatience

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from adapter.programs.process import WATCH_PIPES_AFTER, Process, Program
+from v010_adapter.programs.process import WATCH_PIPES_AFTER, Process, Program
 
 from ..processes import Fifo, Programs, SteppedLoop
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from adapter.programs.process import MAX_STDOUT
-from adapter.programs.stderr import MAX_LINE, MAX_LINES, MAX_SIZE
+from v010_adapter.programs.process import MAX_STDOUT
+from v010_adapter.programs.stderr import MAX_LINE, MAX_LINES, MAX_SIZE
 
 from ..processes import Fifo, gone, is_running
 from .conftest import Run

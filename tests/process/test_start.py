@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from adapter.base.loop import READ
-from adapter.programs import children as module
-from adapter.programs import process
-from adapter.programs.children import NOFILE, Children
-from adapter.programs.process import MAX_STDOUT
+from v010_adapter.base.loop import READ
+from v010_adapter.programs import children as module
+from v010_adapter.programs import process
+from v010_adapter.programs.children import NOFILE, Children
+from v010_adapter.programs.process import MAX_STDOUT
 
 from ..processes import Programs, SteppedLoop, children, is_running, open_descriptors
 from .conftest import Run

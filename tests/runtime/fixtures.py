@@ -20,10 +20,10 @@ from typing import Any, cast
 
 import pytest
 
-from adapter.nri import api
-from adapter.runtime import Flavour, Plugin, PluginFile, Runtime, launch, runtime
-from adapter.runtime.launch import drop_in
+from nri import api
+from nri.testing import Flavour, Plugin, PluginFile, Runtime, launch, runtime
 from tests.daemon.forks import become
+from v010_adapter.cli.simulate.drop_ins import drop_in
 
 ROOT = Path(__file__).parents[2]
 
@@ -87,9 +87,9 @@ def executing(monkeypatch: pytest.MonkeyPatch, plugins: Plugins) -> None:
 PRELUDE = f"""\
 #!{sys.executable} -I
 import os, signal, sys, time
-sys.path.insert(0, {str(ROOT)!r})
-from adapter.errors import AdapterError, CallError
-from adapter.nri import Context, Plugin, api, events, run
+sys.path[:0] = {[str(ROOT), str(ROOT / "adapter")]!r}
+from nri.errors import NRIError, CallError
+from nri import Context, Plugin, api, events, run
 from tests.runtime import raw
 """
 

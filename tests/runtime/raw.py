@@ -7,9 +7,9 @@ import socket
 import sys
 from collections.abc import Callable
 
-from adapter.errors import CallError
-from adapter.nri import api
-from adapter.wire import Reply, Request
+from nri import api
+from nri.errors import CallError
+from nri.wire import Reply, Request
 
 from ..nri.runtime import End
 

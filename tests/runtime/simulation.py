@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from adapter.cli import command_line as cli
-from adapter.cli.simulate import command
-from adapter.cli.simulate.play import Play
-from adapter.cli.simulate.script import Script
-from adapter.runtime import FLAVOURS, Flavour
+from nri.testing import FLAVOURS, Flavour
+from v010_adapter.cli import command_line as cli
+from v010_adapter.cli.simulate import command
+from v010_adapter.cli.simulate.play import Play
+from v010_adapter.cli.simulate.script import Script
 
 from .fixtures import ROOT, Plugins
 
@@ -66,7 +66,7 @@ class Simulate:
 
     def says(self, name: str, handler: str, what: str) -> Path:
         """Returns a plugin that fails an event with what it is told."""
-        return self.answers(name, **{handler: f"raise AdapterError(str({what}))"})
+        return self.answers(name, **{handler: f"raise NRIError(str({what}))"})
 
     def text(self, *words: object) -> tuple[int, str]:
         """Return exit code and output."""

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
-from adapter.errors import ConfigError, RegistrationError
-from adapter.nri import Context, Plugin, api
-from adapter.runtime import FLAVOURS, POD_LIFE, read
-from adapter.runtime.node import Node
+from nri import Context, Plugin, api
+from nri.errors import RegistrationError
+from nri.testing import FLAVOURS, POD_LIFE
+from nri.testing.node import Node
 from tests.peers.harness import require
+from v010_adapter.container_files.recording import read
+from v010_adapter.errors import ConfigError
 
 from .fixtures import ROOT, WILLING, Plugins
 from .simulation import GOLDEN, LIFE

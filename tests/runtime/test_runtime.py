@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 from google.protobuf.message import Message
 
-from adapter.errors import ConfigError, RegistrationError
-from adapter.nri import Plugin as StubPlugin
-from adapter.nri import Stub, api, events
-from adapter.runtime import Flavour, Late, Runtime
-from adapter.runtime.launch import spawn
-from adapter.wire import Code
+from nri import Plugin as StubPlugin
+from nri import Stub, api, events
+from nri.errors import RegistrationError
+from nri.testing import Flavour, Late, Runtime
+from nri.testing.launch import spawn
+from nri.wire import Code
+from v010_adapter.errors import ConfigError
 
 from .fixtures import CONTAINER, CREATE, POD, START, WILLING, Plugins, dropped, gone, patient, serves
 
@@ -46,9 +47,9 @@ def test_a_plugin_gets_three_variables_its_socket_the_root_directory_and_nothing
 
 
 def test_configure_carries_the_drop_in_of_the_plugin_if_it_can_be_read(plugins: Plugins) -> None:
-    source = "raise AdapterError(request.config)"
+    source = "raise NRIError(request.config)"
     plugins.write("05-p", f"class Mine(Plugin):\n    def configure(self, request, context): {source}\nrun(Mine())")
-    for drop_in, got in (("06-p.conf", "AdapterError"), ("p.conf", "p.conf"), ("05-p.conf", "05-p.conf")):
+    for drop_in, got in (("06-p.conf", "NRIError"), ("p.conf", "p.conf"), ("05-p.conf", "05-p.conf")):
         (plugins.config / drop_in).write_text(drop_in)
         with pytest.raises(RegistrationError, match=f"^plugin 05-p failed to configure: {got}$"):
             plugins.start()
@@ -75,7 +76,7 @@ def test_ctrl_c_at_a_launch_leaves_no_unknown_process(plugins: Plugins, monkeypa
         signal.raise_signal(signal.SIGINT)
         return spawned
 
-    monkeypatch.setattr("adapter.runtime.runtime.spawn", interrupted)
+    monkeypatch.setattr("nri.testing.runtime.spawn", interrupted)
     runtime = plugins.runtime()
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with pytest.raises(KeyboardInterrupt):
@@ -315,7 +316,7 @@ RETURNS = 'return api.ValidateContainerAdjustmentResponse(reject={}, reason=f"{{
 VERDICTS = [
     (RETURNS.format(False), ""),
     (RETURNS.format(True), "validator 20-judge rejected container adjustment, reason: " + SEEN),
-    ('raise AdapterError("confused")', "validator plugin 20-judge failed: confused"),
+    ('raise NRIError("confused")', "validator plugin 20-judge failed: confused"),
 ]
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from adapter.cli.simulate import play
-from adapter.cli.simulate.view import changes
-from adapter.runtime import FLAVOURS
+from nri.testing import FLAVOURS
+from v010_adapter.cli.simulate import play
+from v010_adapter.cli.simulate.view import changes
 
 from .simulation import GOLDEN, LIFE, Simulate, events_of, named, plugins_of
 
@@ -56,7 +56,7 @@ PLAYED: list[tuple[str, list[object]]] = [
 
 
 def test_a_recording_is_played_as_the_runtime_that_was_recorded_or_that_is_asked_for(simulate: Simulate) -> None:
-    plugin = simulate.answers("10-a", configure=f"self.who = {WHO}", stop_pod_sandbox="raise AdapterError(self.who)")
+    plugin = simulate.answers("10-a", configure=f"self.who = {WHO}", stop_pod_sandbox="raise NRIError(self.who)")
     for name, words in PLAYED:
         code, lines = simulate.json("-plugin", plugin, *words)
         assert (code, events_of(lines)) == (1, ["Synchronize", *LIFE])

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from adapter import settings
-from adapter.cli.simulate import play
-from adapter.cli.simulate.command import EMPTY_CONFIG
-from adapter.legacy.config import ConfigFile
+from v010_adapter import settings
+from v010_adapter.cli.simulate import play
+from v010_adapter.cli.simulate.command import EMPTY_CONFIG
+from v010_adapter.legacy.config import ConfigFile
 
 from .simulation import LIFE, Simulate, named, plugins_of
 from .test_simulate import MANIFEST
@@ -32,7 +32,7 @@ def test_plugins_are_asked_in_the_order_of_their_index_under_the_names_they_are_
     assert plugins_of(lines[0]) == ["05-x", "10-z", "30-a=b"]
 
 
-PROCESSES = 'if re.search(r"^ *pid: [0-9]|/proc/", str(request), re.MULTILINE): raise AdapterError(str(request))'
+PROCESSES = 'if re.search(r"^ *pid: [0-9]|/proc/", str(request), re.MULTILINE): raise NRIError(str(request))'
 
 
 def test_what_is_played_without_a_recording_has_nobodys_pid(simulate: Simulate, tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_what_is_played_without_a_recording_has_nobodys_pid(simulate: Simulate, 
 
 # ---- configurations
 
-TOLD = {"configure": "self.config = request.config", "run_pod_sandbox": "raise AdapterError(repr(self.config))"}
+TOLD = {"configure": "self.config = request.config", "run_pod_sandbox": "raise NRIError(repr(self.config))"}
 
 
 def test_a_plugin_gets_its_text_from_the_directory_of_configurations(simulate: Simulate, tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from google.protobuf.json_format import ParseDict
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from adapter.nri import api
-from adapter.oci.spec import adjustment, apply, outside_spec
+from nri import api
+from v010_adapter.oci.spec import adjustment, apply, outside_spec
 
 from .plugins import SAMPLES, code, run, sample
 from .plugins import event as denied

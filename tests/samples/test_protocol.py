@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import ParseDict
 
-from adapter import settings
-from adapter.nri import api
+from nri import api
+from v010_adapter import settings
 
 from ..legacy.node import Answer as Reply
 from ..legacy.node import Node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from adapter.nri import api
+from nri import api
 
 if TYPE_CHECKING:
     from .peer import Peer

@@ -10,7 +10,7 @@ from itertools import count
 from threading import Semaphore, Thread
 from typing import TYPE_CHECKING, Any
 
-from adapter.base.loop import Timer
+from v010_adapter.base.loop import Timer
 
 if TYPE_CHECKING:
     from .world import World

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from adapter.daemon.daemon import GRACE
-from adapter.daemon.router import Adapter
-from adapter.nri import Context, Deferred
-from adapter.nri.events import CALLS
-from adapter.settings import HooksSettings, Settings
+from nri import Context, Deferred
+from nri.events import CALLS
+from v010_adapter.daemon.daemon import GRACE
+from v010_adapter.daemon.router import Adapter
+from v010_adapter.settings import HooksSettings, Settings
 
 from ..link import Link
 from .events import TIMEOUT, Call, Hold

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from adapter.host.runtime_directory import RuntimeDirectory
-from adapter.legacy.config import Config, Entry
-from adapter.legacy.request import Target
-from adapter.nri import api
-from adapter.owed.ledger import Ledger
-from adapter.turns.file import TurnsFile
+from nri import api
+from v010_adapter.host.runtime_directory import RuntimeDirectory
+from v010_adapter.legacy.config import Config, Entry
+from v010_adapter.legacy.request import Target
+from v010_adapter.owed.ledger import Ledger
+from v010_adapter.turns.file import TurnsFile
 
 from .judge import Judge
 from .life import Program
@@ -80,16 +80,16 @@ class _Bugs(logging.Handler):
 @contextmanager
 def playing(world: World) -> Iterator[None]:
     """Puts a history's world in place of processes, files of settings, and the steps at which faults come."""
-    log = logging.getLogger("adapter")
+    log = logging.getLogger("v010_adapter")
     handler = _Bugs(world)
     level, propagates = log.level, log.propagate
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("adapter.legacy.job.ConfigFile", ConfFile)
-        patch.setattr("adapter.programs.runner.Process", partial(Program, world))
-        patch.setattr("adapter.programs.find.find", lambda type_, *_: type_)
-        patch.setattr("adapter.hooks.bridge.HookBridge", HookBridge)
-        patch.setattr("adapter.host.cgroup.start_time", lambda pid: pid)
-        patch.setattr("adapter.base.collector.gc.freeze", lambda: None)
+        patch.setattr("v010_adapter.legacy.job.ConfigFile", ConfFile)
+        patch.setattr("v010_adapter.programs.runner.Process", partial(Program, world))
+        patch.setattr("v010_adapter.programs.find.find", lambda type_, *_: type_)
+        patch.setattr("v010_adapter.hooks.bridge.HookBridge", HookBridge)
+        patch.setattr("v010_adapter.host.cgroup.start_time", lambda pid: pid)
+        patch.setattr("v010_adapter.base.collector.gc.freeze", lambda: None)
         for name in ("write", "lock", "unlock"):
             patch.setattr(TurnsFile, name, _pointed(world, getattr(TurnsFile, name)))
         for name in ("read", "replace"):

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from adapter.errors import AdapterError
-from adapter.nri import api
+from nri import api
+from nri.errors import NRIError
 
 from .events import CREATES, TIMEOUT, Call, Event, Joining
 from .peer import Peer
@@ -138,7 +138,7 @@ class Runtime:
     def take_answer(self, call: Call, reply: Any, error: Exception | None) -> None:
         now = self.world.clock.now
         self.world.say(f"{call.peer} answers {call.event}: {error or reply!r}".replace("\n", " "))
-        if error is not None and not isinstance(error, AdapterError):
+        if error is not None and not isinstance(error, NRIError):
             self.world.bugs.append(error)
         if call.is_over or call.peer.connection is not call.connection or now >= call.deadline:
             return

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapter.turns import fates
-from adapter.turns.fates import FATES, MINE, PAST, PLACE, REPEAT, Fate, Note, State, Turn
+from v010_adapter.turns import fates
+from v010_adapter.turns.fates import FATES, MINE, PAST, PLACE, REPEAT, Fate, Note, State, Turn
 
 from ..test_docs import DOCS
 

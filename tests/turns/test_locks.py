@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from adapter.host import locks
+from v010_adapter.host import locks
 
-HOLD = "import os, sys; from adapter.host import locks; fd = os.open(sys.argv[1], os.O_RDWR); "
+HOLD = "import os, sys; from v010_adapter.host import locks; fd = os.open(sys.argv[1], os.O_RDWR); "
 HOLD += "print(locks.lock(fd, 5, 2), flush=True); sys.stdin.read()"
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from adapter.settings import PluginSettings
+from v010_adapter.settings import PluginSettings
 
 from .events import Event
 from .peer import Peer

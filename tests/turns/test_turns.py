@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from adapter.host import locks
-from adapter.turns import file as turns_file
-from adapter.turns import turns
-from adapter.turns.fates import DONE, MINE, PAST, PLACE, REPEAT, Stage, State, Turn
-from adapter.turns.file import JOINED, PLACES, TABLE
-from adapter.turns.turns import others_have_joined
+from v010_adapter.host import locks
+from v010_adapter.turns import file as turns_file
+from v010_adapter.turns import turns
+from v010_adapter.turns.fates import DONE, MINE, PAST, PLACE, REPEAT, Stage, State, Turn
+from v010_adapter.turns.file import JOINED, PLACES, TABLE
+from v010_adapter.turns.turns import others_have_joined
 
 from .conftest import Adapter, Start
 

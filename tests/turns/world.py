@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from adapter.host.trust import off
-from adapter.settings import LegacySettings, PluginSettings
+from v010_adapter.host.trust import off
+from v010_adapter.settings import LegacySettings, PluginSettings
 
 from .events import Hold
 from .life import Clock, Ended, Life, Program

@@ -1,12 +1,12 @@
-"""Tests of adapter.wire, and the few ways of cutting bytes that they share."""
+"""Tests of nri.wire, and the few ways of cutting bytes that they share."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
 
-from adapter.proto import ttrpc_pb2
-from adapter.wire import ttrpc
+from nri.proto import ttrpc_pb2
+from nri.wire import ttrpc
 
 
 def frames_in(data: bytes) -> list[tuple[int, bytes]]:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from google.protobuf.message import Message
 
-from adapter.proto import nri_pb2 as api
-from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Reply, Request
+from nri.proto import nri_pb2 as api
+from nri.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Reply, Request
 
 PLUGIN = "nri.pkg.api.v1alpha1.Plugin"
 RUNTIME = "nri.pkg.api.v1alpha1.Runtime"

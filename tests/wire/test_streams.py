@@ -9,12 +9,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from adapter.errors import RemoteProtocolError
-from adapter.nri import api
-from adapter.nri.events import CALLS, PLUGIN
-from adapter.proto import ttrpc_pb2
-from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, mux, ttrpc
-from adapter.wire.ttrpc import MessageReader, Type
+from nri import api
+from nri.errors import RemoteProtocolError
+from nri.events import CALLS, PLUGIN
+from nri.proto import ttrpc_pb2
+from nri.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, mux, ttrpc
+from nri.wire.ttrpc import MessageReader, Type
 
 from ..fuzz.wire import MAX_LENGTH, check
 from . import pieces

@@ -6,10 +6,10 @@ import struct
 
 import pytest
 
-from adapter.errors import LocalProtocolError, MessageTooLarge
-from adapter.proto import ttrpc_pb2
-from adapter.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request, connection, mux, ttrpc
-from adapter.wire.ttrpc import Type
+from nri.errors import LocalProtocolError, MessageTooLarge
+from nri.proto import ttrpc_pb2
+from nri.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request, connection, mux, ttrpc
+from nri.wire.ttrpc import Type
 
 from . import frames_in, pieces, statuses
 from .recorded import ANSWERS, CALLS, FRAMES, GO_BREACHES, READ_ONLY_CALLS

@@ -2,8 +2,8 @@
 
 import argparse
 
-from adapter.errors import AdapterError
-from adapter.nri import Adjustment, Context, Plugin, api, run
+from nri import Adjustment, Context, Plugin, api, run
+from nri.errors import NRIError
 
 ANNOTATION = "my-plugin.example.com/cpu-shares"
 
@@ -23,7 +23,7 @@ class CPUShares(Plugin):
         if wanted is None:
             return None
         if not (wanted.isascii() and wanted.isdigit() and 1 < int(wanted[:10]) <= self._most):
-            raise AdapterError(f"{ANNOTATION}: {wanted[:20]!r} is no number from 2 to {self._most}")
+            raise NRIError(f"{ANNOTATION}: {wanted[:20]!r} is no number from 2 to {self._most}")
         response = api.CreateContainerResponse()
         Adjustment(response.adjust).cpu.shares = int(wanted)
         return response

@@ -11,8 +11,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from adapter import __version__
 from tests.e2e.pod import HarnessError
+from v010_adapter import __version__
 
 from . import node as k8s
 

@@ -1,0 +1,269 @@
+"""JSON as Go's encoding/json reads and writes it, for conf.json, requests, results and hook files.
+
+Python's decoder accepts NaN, guesses encodings, loses the text of numbers and overflows on deep nesting. Here a value
+is kept as its text until it is decoded; `json_scanner` validates the text.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterable, Mapping
+from json.decoder import JSONDecoder
+from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined]
+from typing import Any, NamedTuple
+
+from v010_adapter.base import json_scanner
+from v010_adapter.base.json_scanner import STRING, end_of_value, skip_space, token
+from v010_adapter.base.json_scanner import JSONError as JSONError  # noqa: PLC0414 - callers need this module alone
+from v010_adapter.base.json_scanner import position as position  # noqa: PLC0414
+
+MAX_PLAIN_DEPTH = 100
+"""Maximum levels of nesting for `plain`."""
+MAX_DIGITS = 1000
+"""Maximum digits of a whole number for `plain`. Python reads and writes at most 4300."""
+
+_TO_COMPACT = re.compile(rb"(" + STRING + rb")|[ \t\n\r]+")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_TYPES = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
+_FOLDED = {0x17F: "s", 0x212A: "k"}
+_KINDS = {b"{": "an object", b"[": "an array", b'"': "a string", b"t": "a boolean", b"f": "a boolean", b"n": "null"}
+
+
+def _replace_each_byte(error: UnicodeError) -> tuple[str, int]:
+    """Decodes invalid UTF-8 as utf8.DecodeRune does: each byte becomes U+FFFD. Python's "replace" joins some bytes."""
+    assert isinstance(error, UnicodeDecodeError)  # noqa: S101 - registered for decoding only
+    return "\ufffd" * (error.end - error.start), error.end
+
+
+codecs.register_error("replace each byte", _replace_each_byte)
+
+
+class Member(NamedTuple):
+    """One member of an object: its decoded key, the value's text, and the value's offset in the object's text."""
+
+    key: str
+    value: bytes
+    offset: int
+
+
+def value(text: bytes, offset: int = 0) -> tuple[bytes, int]:
+    """Returns the first JSON value in `text` from an offset on, and the offset after it. Raises JSONError."""
+    start = skip_space(text, offset)
+    end = end_of_value(text, start)
+    return text[start:end], end
+
+
+def document(text: bytes) -> bytes:
+    """Returns the only JSON value in `text`. Raises JSONError, also for text after the value."""
+    only, end = value(text)
+    end = skip_space(text, end)
+    if end != len(text):
+        raise JSONError("text after the JSON value", text, end)
+    return only
+
+
+def members(text: bytes) -> list[Member]:
+    """Returns the members of a valid object's text, in order, duplicates included."""
+    result = []
+    position = 1
+    while (match := token(text, position))["mark"] != b"}":
+        key = match["string"]
+        if key is None:  # a comma
+            position = match.end()
+            continue
+        start = skip_space(text, token(text, match.end()).end())
+        position = end_of_value(text, start)
+        result.append(Member(string(key), text[start:position], start))
+    return result
+
+
+def elements(text: bytes) -> list[Member]:
+    """Returns the elements of a valid array's text; their key is their index."""
+    result: list[Member] = []
+    position = skip_space(text, 1)
+    while text[position : position + 1] != b"]":
+        end = end_of_value(text, position)
+        result.append(Member(str(len(result)), text[position:end], position))
+        end = skip_space(text, end)
+        position = skip_space(text, end + 1) if text[end : end + 1] == b"," else end
+    return result
+
+
+def locate(text: bytes, path: Iterable[str | int]) -> int:
+    """Returns the offset of the value at a path of keys and indexes in a valid document.
+
+    Of members with the same key the last counts. If the path ends at a missing value, its last existing value counts.
+    """
+    start = skip_space(text, 0)
+    for step in path:
+        whole = text[start : end_of_value(text, start)]
+        children = members(whole) if whole[:1] == b"{" else elements(whole) if whole[:1] == b"[" else []
+        matching = [member for member in children if member.key == str(step)]
+        if not matching:
+            break
+        start += matching[-1].offset
+    return start
+
+
+def path_name(path: Iterable[str | int]) -> str:
+    """Returns a path of keys and indexes as people write it: `spec.containers[0].name`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
+
+
+class Object(list[tuple[str, Any]]):
+    """A decoded object: its members in order, duplicates included."""
+
+
+def decode(text: bytes, levels: int) -> Any:
+    """Returns the only JSON value in `text`: Object, list, str, bool, None, or a number as its text's bytes.
+
+    A value deeper than `levels` may be left as its text. Raises JSONError.
+    """
+    # An upper bound of the number of values: commas and brackets in strings count, too.
+    most = json_scanner.MAX_VALUES
+    if len(text) > most and text.count(b",") + text.count(b"[") + text.count(b"{") >= most:
+        document(text)  # which counts them
+    try:
+        # Python's scanner is fast. `_tree` decodes a text that the scanner refuses, or reads in another way than Go.
+        if not _SURROGATE.search(text):
+            return _decode(text.decode("utf-8"))
+    except (ValueError, RecursionError):
+        pass
+    return _tree(document(text), levels)
+
+
+def plain(value: Any) -> Any:
+    """Returns a value from `decode` in Python's own types: dict, list, str, int, float, bool, None.
+
+    Of members with the same key the last counts. A whole number is an int, `1024.0` too. Raises ValueError for a value
+    with more than a hundred levels, because callers recurse, and for a number with more than a thousand digits.
+    """
+    try:
+        return _plain(value, MAX_PLAIN_DEPTH)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _plain(value: Any, levels: int) -> Any:
+    if levels < 0:
+        raise ValueError("nested too deeply")
+    if isinstance(value, Object):
+        return {_sound(key): _plain(member, levels - 1) for key, member in value}
+    if isinstance(value, list):
+        return [_plain(element, levels - 1) for element in value]
+    if isinstance(value, str):
+        return _sound(value)
+    if not isinstance(value, bytes):
+        return value
+    if value[:1] in b"{[":
+        return _plain(_decode(value.decode("utf-8", "replace each byte")), levels)
+    if value.lstrip(b"-").isdigit():
+        if len(value) > MAX_DIGITS:
+            raise ValueError(f"a number with more than {MAX_DIGITS} digits")
+        return int(value)
+    number = float(value)
+    return int(number) if number.is_integer() else number
+
+
+def _sound(text: str) -> str:
+    """Returns a string with U+FFFD for each lone surrogate, which can only come from an escape."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _tree(text: bytes, levels: int) -> Any:
+    first = text[:1]
+    if first == b'"':
+        return string(text)
+    if first in _WORDS:
+        return _WORDS[first]
+    if levels and first == b"{":
+        return Object((member.key, _tree(member.value, levels - 1)) for member in members(text))
+    if levels and first == b"[":
+        return [_tree(element.value, levels - 1) for element in elements(text)]
+    return text
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
+
+
+_TYPES[Object] = "an object"
+_WORDS = {b"t": True, b"f": False, b"n": None}
+_decode = JSONDecoder(
+    object_pairs_hook=Object, parse_int=str.encode, parse_float=str.encode, parse_constant=_refuse
+).decode
+
+
+def string(text: bytes) -> str:
+    """Returns the decoded string of a valid string's text; invalid UTF-8 and lone surrogates become U+FFFD."""
+    body = text[1:-1].decode("utf-8", "replace each byte")
+    if "\\" not in body:
+        return body
+    return _sound(_decode(f'"{body}"'))
+
+
+def fold(key: str) -> str:
+    """Returns a key as Go compares it with a field's name, case-insensitively (encoding/json fold.go)."""
+    return (key if key.isascii() else key.translate(_FOLDED)).lower()
+
+
+def kind(value: Any) -> str:
+    """Returns the kind of a value in words, for an error. The value is a text, or comes from `decode` or `plain`."""
+    if isinstance(value, bytes):
+        return _KINDS.get(value[:1], "a number")
+    return _TYPES.get(type(value), "a number")
+
+
+def compact(text: bytes) -> bytes:
+    """Returns a valid value as Go marshals a RawMessage: its own text, without white space and with Go's escapes."""
+    return escape(_TO_COMPACT.sub(rb"\1", text))
+
+
+def escape(text: bytes) -> bytes:
+    """Returns JSON text with Go's escapes. The escaped characters occur in strings only."""
+    for character, escaped in _HTML if text.isascii() else _ESCAPED:
+        text = text.replace(character, escaped)
+    return text
+
+
+_HTML = (
+    (b"<", rb"\u003c"),
+    (b">", rb"\u003e"),
+    (b"&", rb"\u0026"),
+)
+_ESCAPED = (
+    *_HTML,
+    ("\u2028".encode(), rb"\u2028"),
+    ("\u2029".encode(), rb"\u2029"),
+)
+
+_encode = c_make_encoder(None, None, encode_basestring, None, ":", ",", False, False, True)
+"""What JSONEncoder.encode makes anew for each call. No markers: data has no circles. No default: only JSON's types."""
+
+
+def encode(data: Any) -> str:
+    """Returns data as compact JSON without Go's escapes."""
+    return "".join(_encode(data, 0))
+
+
+quote = encode_basestring
+"""Returns a string in quotes, as `encode` does, but faster."""
+
+
+def string_map(strings: Mapping[str, str]) -> str:
+    """Returns a map of strings as `encode` does, but faster, and sorted by key as Go's encoder does."""
+    return "{" + ",".join([f"{quote(key)}:{quote(strings[key])}" for key in sorted(strings)]) + "}"
+
+
+def marshalled(text: str) -> bytes:
+    """Returns a text from `encode`, `quote` or `string_map`, or a part of one, with Go's escapes."""
+    encoded = text.encode("utf-8", "replace")
+    for character, escaped in _HTML if text.isascii() else _ESCAPED:
+        encoded = encoded.replace(character, escaped)
+    return encoded
+
+
+def dumps(data: Any) -> bytes:
+    """Returns data as compact JSON with Go's escapes."""
+    return marshalled(encode(data))

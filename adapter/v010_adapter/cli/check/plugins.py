@@ -1,0 +1,84 @@
+"""Checks the legacy plugins: conf.json, and the programs that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from v010_adapter.base import gojson
+from v010_adapter.cli.arguments import count
+from v010_adapter.cli.check import configuration, faults
+from v010_adapter.cli.check.report import NOTE, OK, PROBLEM, Item
+from v010_adapter.errors import ConfigError, PluginError, reason_of
+from v010_adapter.host import paths
+from v010_adapter.host.mount_namespace import programs_namespace
+from v010_adapter.legacy import config
+from v010_adapter.legacy.config import Config
+from v010_adapter.programs.find import Programs
+from v010_adapter.settings import LegacySettings
+
+
+def read(settings: LegacySettings, host_root: str) -> tuple[Config, list[Item]]:
+    """Returns the configured legacy plugins, and the results for conf.json, whose path may be unknown."""
+    file = settings.config
+    if not file:
+        return Config(), [Item(NOTE, "not checked: legacy.config has an error")]
+    try:
+        text, _ = paths.read(file, config.MAX_SIZE)
+    except FileNotFoundError:
+        return Config(), [configuration.missing(file, host_root, "legacy.config", "no legacy plugins")]
+    except (OSError, ValueError) as error:
+        return Config(), [Item(PROBLEM, reason_of(error), file)]
+    untrusted = settings.trust(file, "/")
+    if untrusted:
+        return Config(), [Item(PROBLEM, f"{untrusted}: none of its plugins runs", file)]
+    try:
+        _, end = gojson.value(text)
+    except gojson.JSONError as error:
+        reason = error.reason if text.strip() else "the file is empty"
+        return Config(), [Item(PROBLEM, reason, file, error.line, error.column)]
+    entries = faults.find(text[:end], file, faults.CONF)
+    if text[end:].strip(b" \t\r\n"):
+        entries.append(Item(NOTE, "the text after the first JSON value is ignored", file))
+    try:
+        conf = config.parse(text, file)
+    except ConfigError as error:
+        if not any(entry.status == PROBLEM for entry in entries):  # the schema has not found it
+            entries.append(Item(PROBLEM, error.reason, error.place))
+        return Config(), [*entries, Item(NOTE, "none of its plugins runs", file)]
+    return conf, [*entries, Item(OK, count(len(conf.entries), "plugin"), file)]
+
+
+def programs(settings: LegacySettings, conf: Config) -> Iterator[Item]:
+    """Yields for each plugin whether its program can be started; also settings of plugins that are not in the file."""
+    finder = Programs(settings.path, settings.environment, settings.trust)
+    types = dict.fromkeys(entry.type for entry in conf.entries)
+    for type_ in types:
+        try:
+            path = finder.program(type_).path
+        except PluginError as error:
+            yield Item(PROBLEM, f"{type_}: {error.reason}")
+            continue
+        with programs_namespace:
+            fault = paths.start_fault(path)
+        if fault:
+            yield Item(PROBLEM, f"{path} {fault}" if path == type_ else f"{type_}: {path} {fault}")
+            continue
+        yield from _running(settings, conf, type_, path)
+    for type_ in settings.plugins:
+        if settings.config and type_ not in types:
+            yield Item(NOTE, f"{type_}: has settings, but is not in {settings.config}")
+
+
+def _running(settings: LegacySettings, conf: Config, type_: str, path: str) -> Iterator[Item]:
+    """Yields which program is started for a plugin, and what may be a mistake."""
+    bare = [place for place, entry in enumerate(conf.entries) if entry.type == type_ and entry.conf is None]
+    has_conf = any(entry.type == type_ and entry.conf is not None for entry in conf.entries)
+    events = getattr(settings.plugins.get(type_), "events", None)  # None: the usual four
+    at = "" if events is None else f" at {', '.join(sorted(events)) or 'no event'}"
+    running = f"{type_}: runs {path}{'' if has_conf else ' without conf'}{at}"
+    if path in (type_, *(f"{directory}/{type_}" for directory in settings.path)):
+        yield Item(OK, running)
+    else:
+        yield Item(NOTE, f"{running}, perhaps another program: there is no {type_} in {':'.join(settings.path)}")
+    for place in bare if has_conf else ():
+        yield Item(NOTE, f"{type_}: plugins[{place}] has no conf, another entry has one: it fails if it needs one")

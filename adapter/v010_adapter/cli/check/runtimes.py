@@ -1,0 +1,102 @@
+"""Checks what depends on the runtime, for each runtime on the node."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Iterator
+
+from v010_adapter.cli.check import nri
+from v010_adapter.cli.check.report import NOTE, OK, PROBLEM, Item
+from v010_adapter.daemon import guard
+from v010_adapter.host import systems
+from v010_adapter.host.paths import in_root, may_exist
+from v010_adapter.host.systems import CONTAINERD, CRIO, System
+from v010_adapter.legacy.config import Config
+from v010_adapter.legacy.sandboxes import is_runtimes_own, names_conf_json
+from v010_adapter.settings import DEFAULT_CONF_JSON, Settings
+
+DOCKER = (
+    "Docker: it reports only the creation of containers, and refuses hooks: legacy plugins run at CreateContainer or"
+    """ not at all; NRI is off by default, to switch it on: "nri-opts": {"enable": true} in /etc/docker/daemon.json"""
+)
+POD_UPDATES = {"UpdatePodSandbox", "PostUpdatePodSandbox"}
+CONNECT_TIMEOUT = 2.0
+"""Seconds within which a runtime accepts a connection."""
+DEPRECATED = (
+    f"2.2 to 2.4 warn io.containerd.deprecation/nri-v010-plugin, because they read {DEFAULT_CONF_JSON}, too: a list"
+    " of the adapter's own silences it (legacy.config); nri-plugin-interface, since 2.3.4, is about other NRI plugins"
+)
+FAIL_REQUEST = (
+    "runtime.failRequest has no effect with an NRI older than 0.12.4:"
+    " containerd 2.4 has 0.12.3, CRI-O 1.36 0.11, Docker 29 0.12.3"
+)
+
+
+def check(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[Item]:
+    """Yields the results for the runtimes. `hooks` is whether any hooks are in force."""
+    found = systems.present(config.host_root)
+    serves = os.path.exists(config.socket)
+    if serves:
+        yield Item(OK, "a runtime serves NRI here", config.socket)
+    elif may_exist(config.socket):
+        yield Item(PROBLEM, os.strerror(errno.EACCES), config.socket)
+    else:
+        yield Item(NOTE, "does not exist: no runtime serves NRI here", config.socket)
+    if not found:
+        sockets = ", ".join(dict.fromkeys(system.socket for system in systems.SYSTEMS))
+        # A pod that does not see the node's root directory finds the NRI socket alone.
+        yield Item(NOTE if serves else PROBLEM, f"no runtime is here, and no configuration of one: none of {sockets}")
+    for system in found:
+        yield from nri.check(system, config.host_root)
+    for system in found:
+        caveats = (
+            text for runtime, text in _caveats(config, conf_json, system, hooks=hooks) if runtime == system.runtime
+        )
+        yield from (Item(NOTE, f"{system.name}: {text}") for text in caveats)
+    if config.fail_request:
+        yield Item(NOTE, FAIL_REQUEST)
+    if conf_json.entries or hooks:
+        for system in found:
+            yield from nri.check_validator(system, config.host_root, hooks=hooks)
+    if os.path.exists(in_root(config.host_root, systems.DOCKER_SOCKET)):
+        yield Item(NOTE, DOCKER)
+
+
+def _pods(config: Settings, system: System) -> str:
+    """Returns who runs the plugins in containerd's own conf.json for pods, as far as known without the version."""
+    auto, always = "so the adapter leaves pods to it", "so with legacy.sandboxes: always they are run twice"
+    result = auto if config.legacy.sandboxes == "auto" else always
+    runs = f"from 2.0 on it runs the plugins there for pods itself, {result}"
+    try:
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(CONNECT_TIMEOUT)
+            client.connect(in_root(config.host_root, system.socket))
+            is_named = names_conf_json(guard.peer(client.fileno()))
+    except OSError as error:
+        doubt = f"if its executable contains {DEFAULT_CONF_JSON} (here it cannot be read: {error.strerror or error})"
+        return f"{doubt}, {runs}"
+    if is_named:
+        return f"its executable contains {DEFAULT_CONF_JSON}: {runs}"
+    return f"its executable does not contain {DEFAULT_CONF_JSON}: it runs no plugins for pods, the adapter does"
+
+
+def _caveats(config: Settings, conf_json: Config, system: System, *, hooks: bool) -> Iterator[tuple[str, str]]:
+    """Yields what to expect of runtimes: the runtime, and the text."""
+    legacy = config.legacy
+    if conf_json.entries and legacy.sandboxes != "never" and is_runtimes_own(legacy.config, config.host_root):
+        yield CONTAINERD, _pods(config, system)
+        yield CONTAINERD, DEPRECATED
+    fails = [legacy.plugins[entry.type].fail_create for entry in conf_json.entries if entry.type in legacy.plugins]
+    if conf_json.entries and (legacy.fail_create or True in fails):
+        yield CRIO, "a failed create fails a pod, but a container starts all the same, with a warning in its log"
+    for name, plugin in legacy.plugins.items():
+        for event in sorted(POD_UPDATES.intersection(plugin.events or ())):
+            needs = f"the plugin {name} needs a newer one for its events"
+            yield CONTAINERD, f"before 2.3 it tells the adapter no {event}: {needs}"
+            yield CRIO, f"up to 1.36 it tells the adapter no {event}: {needs}"
+    if hooks and config.hooks.enabled is None:
+        yield CRIO, "it injects hooks itself, so the adapter does not (hooks.enabled: auto)"
+    elif hooks:
+        yield CRIO, "it injects the hooks of its own hooks_dir, too; hooks that are in both are injected twice"

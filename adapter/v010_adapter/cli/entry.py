@@ -1,0 +1,70 @@
+"""The entry point of the program. It imports no large module, because a launched adapter forks first."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from importlib import import_module
+
+from v010_adapter.daemon.guard import guard_container, guarded
+
+INTERRUPTED = 130
+"""The exit code after SIGINT, as shells have it."""
+OF_SERVER = (
+    *(
+        "yaml",
+        "v010_adapter.cli.arguments",
+        "v010_adapter.cli.command_line",
+        "v010_adapter.daemon.daemon",
+        "v010_adapter.daemon.serving",
+    ),
+    *(
+        "v010_adapter.daemon.process_setup",
+        "v010_adapter.hooks.bridge",
+        "v010_adapter.host.systems",
+        "v010_adapter.legacy.fitness",
+    ),
+    *("v010_adapter.monitoring.metrics", "v010_adapter.monitoring.status"),
+)
+"""What a server imports until it serves."""
+
+
+def main(*, in_container: bool = False) -> int:
+    """Runs the command, below a guard if a runtime launched it, or if it has a container; returns the exit code."""
+    words = sys.argv[1:]
+    is_daemon = not words or words[0] == "run" or words[0].startswith("-")
+    if is_daemon:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # it waits until the daemon acts on it
+    _write_paths_in_utf8()
+    launch = None
+    if is_daemon:
+        if "NRI_PLUGIN_SOCKET" in os.environ:
+            launch = guarded()
+        elif in_container:  # no runtime waits, so the guard imports first, and the next server joins the sooner
+            for name in OF_SERVER:
+                import_module(name)
+            guard_container()
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # otherwise the caller wants SIGINT ignored
+        signal.signal(signal.SIGINT, _interrupt)
+    try:
+        from v010_adapter.cli.command_line import main as command  # noqa: PLC0415 - not before the forks
+
+        return command(launch=launch)
+    except KeyboardInterrupt:
+        print("v010-adapter: interrupted", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _write_paths_in_utf8() -> None:
+    """Restarts Python if it does not encode paths in UTF-8, which is the encoding of configuration files."""
+    if sys.getfilesystemencoding() != "utf-8":
+        if sys.stdout is not None:  # stdout keeps its encoding
+            os.environ.setdefault("PYTHONIOENCODING", sys.stdout.encoding)
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606
+
+
+def _interrupt(*_: object) -> None:
+    """Ends the command. A second SIGINT does not interrupt the clean-up."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt

@@ -1,0 +1,116 @@
+"""The command `install`."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Iterator, Sequence
+
+from v010_adapter import settings
+from v010_adapter.base.sanitize import show, show_json
+from v010_adapter.cli.arguments import FINDINGS, FINE, PROGRAM, Parser
+from v010_adapter.cli.check import nri
+from v010_adapter.cli.check.report import Item
+from v010_adapter.cli.install import forms, switch_nri
+from v010_adapter.cli.install.forms import Node
+from v010_adapter.cli.install.things import changes
+from v010_adapter.host import paths, systems
+from v010_adapter.host.paths import in_root
+
+SHARED = settings.DEFAULT_CONF_JSON
+"""The list of legacy plugins that containerd 2 reads, too."""
+LIST = "/etc/nri/v010-adapter.json"
+
+
+def parser() -> Parser:
+    text = "Makes the runtime, or systemd, start the adapter, and prints what is left to do. You may run it again."
+    made = forms.parser("install", text)
+    text = "start the adapter as a service of systemd, beside the runtime; without it, the runtime launches the adapter"
+    made.flag("external", text)
+    text = f"the adapter's place among the node's NRI plugins, two digits (as installed; {forms.INDEX} at first)"
+    made.flag("idx", text, metavar="NN", type=_index, default=None)
+    return made.shared("o output")
+
+
+def _index(text: str) -> str:
+    if not re.fullmatch("[0-9]{2}", text, re.ASCII):
+        raise ArgumentTypeError(f"{text!r} is not two digits")
+    return text
+
+
+def main(options: Namespace) -> int:
+    node = forms.node(options.root, options.idx)
+    links, service, superseded = forms.launched(node), forms.external(node), forms.superseded(node)
+    wanted, others = (service, [*links, *superseded]) if options.external else (links, service)
+    obstacles = list(forms.obstacles(node, wanted, others))
+    warnings = [] if obstacles else list(forms.warnings(node))
+    for text in obstacles or (f"warning: {text}" for text in warnings):
+        show(f"{PROGRAM}: {text}", out=sys.stderr)
+    drop_ins = list(switch_nri.wanted(node.root))
+    made, removed = ([], []) if obstacles else ([forms.configuration_file(node), *wanted, *drop_ins], superseded)
+    actions = list(changes(made, removed, dry_run=options.dry_run))
+    found = systems.present(node.root)
+    nri_items = [item for system in found for item in nri.check(system, node.root)]
+    restarts = any(one.is_change for one in actions if one.thing in drop_ins)
+    is_off = switch_nri.is_off(node.root, drop_ins if options.dry_run else [])
+    if options.output == "json":
+        things = [{"path": one.thing.path, "result": one.result, "changed": one.is_change} for one in actions]
+        told = {
+            "problems": obstacles,
+            "warnings": warnings,
+            "changed": any(thing["changed"] for thing in things),
+            "things": things,
+            "nri": [{"status": item.status, "text": str(item)} for item in nri_items],
+            "next": list(_start(node.root, restarts=restarts, is_external=options.external)),
+        }
+        show_json(told)
+    elif not obstacles:
+        for action in actions:
+            action.show(dry_run=options.dry_run)
+        _tell(node, nri_items, restarts=restarts, is_external=options.external)
+    return FINDINGS if obstacles or is_off else FINE
+
+
+def _tell(node: Node, nri_items: Sequence[Item], *, restarts: bool, is_external: bool) -> None:
+    show(*(f"{item.status:14}{item}" for item in nri_items))
+    show("", "To start it:", *(f"    {line}" for line in _start(node.root, restarts=restarts, is_external=is_external)))
+    warning = "a runtime starts without a plugin whose program is gone, with one warning in its log"
+    show("", f"Before you delete the program, run `{PROGRAM} uninstall`: {warning}.")
+    own = [system for system in systems.present(node.root) if system.runtime == systems.CONTAINERD]
+    services = [*(systems.unit(system, node.root) for system in own), *([PROGRAM] if is_external else [])]
+    commands = list(_move_the_list(node.root, services)) if own else []
+    if commands:
+        runs = f"containerd 2.0 to 2.4 run the plugins of {SHARED} for pods themselves"
+        text = f"{runs}. To have the adapter run them instead:"
+        show("", text, *(f"    {line}" for line in commands))
+
+
+def _start(root: str, *, restarts: bool, is_external: bool) -> Iterator[str]:
+    """Yields the commands that start the adapter. `restarts`: whether the runtime must restart in any case."""
+    if restarts or not is_external:
+        yield f"systemctl restart {forms.services(root)}"
+    if is_external:
+        yield from ("systemctl daemon-reload", f"systemctl restart {PROGRAM}")
+    yield from (f"{PROGRAM} check", f"{PROGRAM} status")
+
+
+def _move_the_list(root: str, services: Sequence[str]) -> Iterator[str]:
+    """Yields the commands that move the list of legacy plugins, none if containerd does not read the adapter's list.
+
+    They stop `services` meanwhile, so that no pod starts between the old list and the new one.
+    """
+    file = settings.DEFAULT_PATH
+    text = paths.read_text(in_root(root, file), settings.MAX_SIZE) or ""
+    own, _ = settings.parse(text, file)
+    if own.legacy.config != SHARED or not os.path.exists(in_root(root, SHARED)):
+        return
+    yield "# First end the pods (kubectl drain): nobody runs the deletes of those that containerd has created"
+    yield f"systemctl stop {' '.join(services)}"
+    yield f"mv {SHARED} {LIST}"
+    if re.search(r"^legacy\s*:", text, re.MULTILINE):
+        yield f"# in {file}, in the section `legacy`: write `config: {LIST}`"
+    else:
+        yield f"echo 'legacy: {{config: {LIST}}}' >>{file}"
+    yield f"systemctl start {' '.join(services)}"

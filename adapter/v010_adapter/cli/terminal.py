@@ -1,0 +1,49 @@
+"""What people at a terminal get besides: colours for words that report a problem, and messages about slow steps."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+from v010_adapter.base.sanitize import show
+
+QUIET_TIME = 2.0
+"""Seconds that a step may take without a message."""
+RED, GREEN, YELLOW, DIM, BOLD = 31, 32, 33, 2, 1
+WHEN = AUTO, ALWAYS, NEVER = "auto", "always", "never"
+_WORDS = {"PROBLEM": RED, "BAD": RED, "FAULT": RED, "FAILED": RED, "unknown": YELLOW, "not known": YELLOW}
+_FIRST = re.compile(rf"^( *)({'|'.join(_WORDS)})\b")
+
+
+def are_wanted(out: TextIO, when: str = AUTO) -> bool:
+    """Whether `out` gets colours. With `auto`, terminals do, unless NO_COLOR is set (no-color.org) or TERM is dumb."""
+    if when != AUTO:
+        return when == ALWAYS
+    return out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def painted(text: str, style: int) -> str:
+    return f"\033[{style}m{text}\033[0m"
+
+
+def by_word(line: str) -> str:
+    """Returns a printable line, in which the first word is coloured if it reports a problem."""
+    return _FIRST.sub(lambda found: found[1] + painted(found[2], _WORDS[found[2]]), line)
+
+
+@contextmanager
+def announce_if_slow(doing: str) -> Iterator[None]:
+    """Prints the step once, if it takes longer than QUIET_TIME and stderr is a terminal."""
+    timer = threading.Timer(QUIET_TIME, show, (f"{doing} ...",), {"out": sys.stderr})
+    timer.daemon = True
+    if sys.stderr.isatty():
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -1,0 +1,85 @@
+"""CreateContainer: legacy plugins, then hooks, then precreate hooks.
+
+Hooks are matched with the container of the request; precreate hooks get it as plugins and hooks have adjusted it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from nri import Answer, Context, api
+from nri.events import subject_of
+from v010_adapter.turns.fates import SERVED_ELSEWHERE, Turn
+
+if TYPE_CHECKING:
+    from v010_adapter.hooks.bridge import HookBridge
+
+log = logging.getLogger(__name__)
+
+
+class Plugins(Protocol):
+    """`Bridge.handle`."""
+
+    def __call__(
+        self, message: Any, context: Context, turn: Turn | None = None, *, with_hooks: bool = False
+    ) -> Answer[api.CreateContainerResponse]:
+        """Runs the legacy plugins of an event."""
+
+
+def create_container(
+    request: api.CreateContainerRequest,
+    context: Context,
+    turn: Turn,
+    plugins: Plugins,
+    hooks: HookBridge | None,
+    prefix: str,
+) -> Generator[Answer[Any], Any, api.CreateContainerResponse | None]:
+    """Yields the answer of each step, to be sent its reply; returns the answer to CreateContainer.
+
+    `plugins` runs the legacy plugins, and decides whose turn it is. `hooks` is None where others inject hooks.
+    Annotations under `prefix` are the plugins' own, if it is not empty.
+    """
+    withheld = _withhold(request, prefix) if prefix else ()
+    answer = yield plugins(request, context, turn, with_hooks=hooks is not None or bool(withheld))
+    if turn.fate in SERVED_ELSEWHERE:
+        return None
+    response: api.CreateContainerResponse = answer or api.CreateContainerResponse()
+    if withheld:
+        _remove(withheld, response.adjust)
+    if hooks is not None:
+        due = context.due
+        yield hooks.update(due)
+        matching = (yield hooks.inject(request, response, due)) or ()
+        if matching:
+            response = yield hooks.precreate(matching, request, response, due)
+    return response
+
+
+def _withhold(request: api.CreateContainerRequest, prefix: str) -> Sequence[str]:
+    """Withholds the annotations of the container and its pod under a prefix from plugins and hooks; logs that.
+
+    Returns those of the container.
+    """
+    container, pod = request.container, request.pod
+    brought = _take(container.annotations, prefix)
+    if withheld := sorted({*brought, *_take(pod.annotations, prefix)}):
+        text = "%s brings %d annotations under %s, which are removed; the first is %.200s"
+        log.warning(text, subject_of(request), len(withheld), prefix, withheld[0])
+    return brought
+
+
+def _take(annotations: MutableMapping[str, str], prefix: str) -> list[str]:
+    """Removes the annotations under a prefix; returns their keys."""
+    taken = [key for key in annotations if key.startswith(prefix)]
+    for key in taken:
+        del annotations[key]
+    return taken
+
+
+def _remove(withheld: Sequence[str], adjustment: api.ContainerAdjustment) -> None:
+    """Removes the withheld annotations from the container itself, unless a plugin has set them."""
+    for key in withheld:
+        if key not in adjustment.annotations:
+            adjustment.annotations[f"-{key}"] = ""

@@ -1,0 +1,298 @@
+"""The daemon: joins a runtime, serves its events on one loop, and joins again when the connection is lost."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from nri import Identity, Stub, api
+from nri.errors import NRIError, RegistrationError, RemoteProtocolError
+from v010_adapter import __version__, settings
+from v010_adapter.base.loop import NO_TIMER, Loop
+from v010_adapter.base.sanitize import bounded
+from v010_adapter.base.trunk import Trunk
+from v010_adapter.daemon import guard, signals
+from v010_adapter.daemon.router import Adapter
+from v010_adapter.daemon.states import ConnectionState, Origin
+from v010_adapter.errors import ConfigError
+from v010_adapter.monitoring import logs
+from v010_adapter.monitoring.endpoints import Endpoints
+from v010_adapter.monitoring.service import Service
+from v010_adapter.programs.children import children
+from v010_adapter.settings import Settings
+
+if TYPE_CHECKING:
+    from v010_adapter.legacy.pending_updates import OnUpdated
+
+log = logging.getLogger(__name__)
+
+GRACE = 10.0
+"""Seconds that running plugins get at the end."""
+LOOK = 0.2
+"""Seconds between two looks whether another adapter has joined, which an adapter that is told to end waits for."""
+FIRST_WAIT, LONGEST_WAIT = 0.1, 0.5
+"""Seconds between two attempts to join: each wait is twice the one before. Pods that start meanwhile have no create."""
+REMINDER = 10.0
+"""Seconds between two log lines while the runtime takes its time to join us."""
+OPEN_AFTER = 1.0
+"""Seconds after the start at which `status` and probes can ask an adapter that waits for its runtime."""
+
+
+class Daemon:
+    """The adapter's process, from its start to the exit code."""
+
+    def __init__(
+        self, own: Settings, errors: list[ConfigError], who: Identity, reread: settings.Read, origin: Origin
+    ) -> None:
+        """Takes the settings that hold unless the runtime sends some; `reread` reads their file again."""
+        self.state = ConnectionState.APART
+        self.runtime_pid = 0
+        """The pid of the runtime, 0 if that is not known."""
+        self._who, self._reread, self._origin = who, reread, origin
+        self._started = time.time()
+        self._joins = 0
+        self._joined_at: float | None = None
+        self._wait, self._reason = FIRST_WAIT, ""
+        """The seconds before the next attempt to join; and why the last one has failed, which the log has once."""
+        self._trunk: Trunk | None = None
+        self._stub: Stub | None = None
+        self._timer = NO_TIMER
+        self._is_told_to_end = self._has_runtime_ended = False
+        self._unfit = ""
+        """Why this adapter does not join beside another one."""
+        self._exit_code = 0
+        self._loop = Loop()
+        self._service = Service(self._loop, os.environ)
+        self._endpoints = Endpoints(self._loop, self._describe)
+        self._adapter = Adapter(self._loop, own, errors, who.name, self)
+        if origin.launch is not None:
+            self._follow(origin.launch, own)
+
+    def _follow(self, launch: guard.Launch, own: Settings) -> None:
+        """Joins the runtime that launched the daemon again after a loss, and ends when that runtime ends."""
+        launch.socket = own.socket
+        self._loop.watch(launch.pidfd, lambda: self._on_runtime_end(launch.pidfd))
+        if launch.killed_by:
+            if text := launch.text():
+                self._adapter.take_configuration(text)
+            log.error("the process before this one was killed by signal %d", launch.killed_by)
+
+    def run(self, trunk: int | None) -> int:
+        """Serves until a signal ends the daemon, or until a loss of the connection if it cannot join again.
+
+        `trunk` is the descriptor of a connected socket; without one the daemon connects itself. Returns the exit code.
+        """
+        signals.watch(self._loop, self._end_on, lambda: self._adapter.reload(self._reread))
+        self._keep_house()
+        if trunk is None:  # then the settings are known
+            self._loop.call_at(self._loop.time() + OPEN_AFTER, self._open)
+            self._try()
+        else:
+            self._join(trunk)
+        self._loop.run()
+        self._adapter.end()
+        self._endpoints.close()
+        if self._has_runtime_ended and (owed := self._adapter.owed):
+            log.info("still owed: the deletes of %s", ", ".join(owed))
+        return self._exit_code
+
+    # Joining
+
+    def _try(self) -> None:
+        if self._origin.connect is None:
+            return
+        self._unfit = self._adapter.unfit
+        try:
+            if self._unfit:
+                raise RegistrationError(f"{self._unfit}: another adapter serves, and this one waits")
+            trunk = self._origin.connect()
+        except RegistrationError as error:
+            self._try_later(error)
+        else:
+            self._join(trunk)
+
+    def _join(self, fd: int) -> None:
+        self._enter(ConnectionState.JOINING)
+        self._timer = self._loop.call_at(self._loop.time() + REMINDER, self._remind)
+        self.runtime_pid = guard.peer(fd)
+        trunk = self._trunk = Trunk(self._loop, fd)
+        stub = self._stub = Stub(self._adapter, self._who.name, self._who.idx, trunk.write)
+        trunk.on_data = partial(self._on_data, trunk, stub)
+        trunk.on_close = lambda reason: self._on_lost(RemoteProtocolError(reason) if reason else None)
+        stub.register()
+
+    def _try_later(self, error: NRIError | None = None) -> None:
+        """Tries again after a wait; logs the first failure only."""
+        if error is not None and not self._reason:
+            self._enter(ConnectionState.APART)
+            log.warning("%s: the adapter keeps trying to join", error)
+            self._reason = str(error)
+            self._loop.call_soon(self._open)
+        self._timer = self._loop.call_at(self._loop.time() + self._wait, self._try)
+        self._wait = min(2 * self._wait, LONGEST_WAIT)
+
+    def _open(self) -> None:
+        """Opens what others ask the adapter at, once the settings are known and no runtime waits."""
+        own = self._adapter.settings
+        self._endpoints.open(self._adapter.state_directory, own.metrics_listen, own.legacy.trust)
+
+    def _describe(self) -> dict[str, Any]:
+        described = self._adapter.describe()
+        mistakes = len(described["faults"])
+        if described["state_fault"]:
+            described["faults"].append(described["state_fault"])
+        described["faults"] += self._endpoints.faults
+        if self.state is not ConnectionState.JOINED:
+            described["faults"].append(f"not joined with a runtime: {self._reason or self.state.name.lower()}")
+        told = {
+            "pid": os.getpid(),
+            "version": __version__,
+            "started": self._started,
+            "state": self.state.name.lower(),
+            "joined": self._joined_at,
+            "joins": self._joins,
+            "configuration_errors": mistakes,
+            "unfit": bool(self._unfit),
+            "stalls": {"count": self._loop.stalls, "longest": self._loop.longest},
+            **described,
+        }
+        return dict(bounded(told))
+
+    def _remind(self) -> None:
+        log.info("the runtime has not configured and synchronized the adapter yet")
+        self._service.notify("READY=1")
+        self._timer = self._loop.call_at(self._loop.time() + REMINDER, self._remind)
+
+    # What the adapter calls
+
+    def on_joined(self) -> None:
+        """The runtime has synchronized the adapter."""
+        if self.state is ConnectionState.JOINING:
+            self._enter(ConnectionState.JOINED)
+            self._reason = ""
+            self._wait = FIRST_WAIT
+            self._joins += 1
+            self._joined_at = time.time()
+            self._loop.call_soon(self._open)
+
+    def on_served(self, is_ours: bool) -> None:
+        """Notes whether this adapter, or another one, does the work."""
+        self._endpoints.show(is_shown=is_ours and self.state is not ConnectionState.ENDING)
+
+    def send_updates(self, updates: list[api.ContainerUpdate], on_reply: OnUpdated) -> None:
+        """Asks the runtime for updates of containers."""
+        if self._stub is not None:
+            self._stub.update_containers(updates, on_reply)
+
+    def keep_configuration(self, text: str, socket: str) -> None:
+        """Keeps the runtime's configuration text for the server that the guard starts after this one."""
+        if self._origin.launch is not None:
+            self._origin.launch.keep(text, socket)
+
+    # The connection
+
+    def _on_data(self, trunk: Trunk, stub: Stub, data: bytes) -> None:
+        try:
+            stub.receive_data(data, self._loop.ready_since, is_heard=not self._loop.has_hung_up)
+        except Exception as error:
+            trunk.close()
+            if not isinstance(error, NRIError):
+                log.exception("a bug: the connection with the runtime cannot go on")
+                error = RegistrationError(f"a bug: {error}")
+            self._on_lost(error)
+
+    def _on_lost(self, error: NRIError | None) -> None:
+        """The connection is gone: the runtime has closed it, or it was closed for an error."""
+        was, origin = self.state, self._origin
+        was_joined = self._joins or (origin.launch is not None and origin.launch.killed_by)
+        if error is None:
+            log.info("the runtime has closed the connection")
+        else:
+            log.error("%s", error)
+        self._adapter.on_runtime_gone()
+        if was is ConnectionState.ENDING:
+            self._adapter.when_idle(self._end_when_sent)
+        elif self._is_told_to_end:
+            self._finish(0)
+        elif origin.connect is not None and (was_joined or not isinstance(error, RegistrationError)):
+            if was is ConnectionState.JOINED:
+                log.warning("until the adapter has joined again, pods and containers start without it")
+            self._enter(ConnectionState.APART)
+            self._endpoints.show(is_shown=True)
+            self._try_later()
+        else:
+            self._finish(origin.when_lost if was is ConnectionState.JOINED and error is None else 1)
+
+    def _enter(self, state: ConnectionState) -> None:
+        self.state = state
+        self._service.notify(state.value)
+        self._timer.cancel()
+
+    # The end
+
+    def _on_runtime_end(self, pidfd: int) -> None:
+        """The runtime that launched the adapter is gone; the next runtime launches its own."""
+        log.info("the runtime has ended")
+        self._loop.unwatch(pidfd)
+        self._has_runtime_ended = True
+        self._adapter.on_runtime_gone()
+        self._end_unless_ending()
+
+    def _finish(self, exit_code: int) -> None:
+        """Ends the daemon when no plugin runs, after GRACE seconds at the latest. Events are served until then."""
+        self._enter(ConnectionState.ENDING)
+        self._exit_code = exit_code
+        self._endpoints.show(is_shown=False)
+        self._loop.call_at(self._loop.time() + GRACE, self._on_grace_over)
+        self._loop.call_soon(partial(self._adapter.when_idle, self._end_when_sent))
+
+    def _end_when_sent(self) -> None:
+        """Ends the loop when every event is answered and nothing is left to be sent."""
+        if self._stub is None or self._trunk is None:
+            self._loop.stop()
+        else:
+            self._stub.when_answered(partial(self._trunk.when_sent, self._loop.stop))
+
+    def _on_grace_over(self) -> None:
+        log.error("legacy plugins or the runtime were still busy after %g s", GRACE)
+        self._loop.stop()
+
+    def _end_on(self, name: str) -> None:
+        """Ends the daemon in good order; at once if this is the second signal."""
+        if self._is_told_to_end:
+            log.warning("ending at once on a second signal, %s", name)
+            self._loop.stop()
+        else:
+            self._is_told_to_end = True
+            if (linger := self._origin.linger) and self.state is ConnectionState.JOINED:
+                log.info("%s: serves until another adapter has joined, for %g s at most", name, linger)
+                self._linger(self._loop.time() + linger)
+            else:
+                self._finish(0)
+                log.info("ending on %s", name)
+
+    def _linger(self, until: float) -> None:
+        """Serves on until another adapter has joined."""
+        if self._adapter.has_others or self._loop.time() >= until:
+            self._end_unless_ending()
+        else:
+            self._loop.call_at(min(until, self._loop.time() + LOOK), partial(self._linger, until))
+
+    def _end_unless_ending(self) -> None:
+        if self.state is not ConnectionState.ENDING:
+            self._finish(0)
+
+    def _keep_house(self) -> None:
+        """Looks after the state directory and the processes. Writes the kept log lines: a syslog socket may queue ten.
+
+        Reaps the orphans that the daemon gets as PID 1 of a container.
+        """
+        children.reap_strangers()
+        if self._origin.launch is None and self._adapter.has_lost_state and self.state is not ConnectionState.ENDING:
+            log.error("the state directory was removed under its mount: this process ends, and its successor mounts it")
+            self._finish(1)
+        wait = 0.01 if logs.flush() else 1
+        self._loop.call_at(self._loop.time() + wait, self._keep_house)

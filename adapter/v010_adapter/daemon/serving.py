@@ -1,0 +1,198 @@
+"""Serves a runtime that the adapter has joined: each event goes to the bridges, when it is this adapter's turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Protocol
+
+from nri import Context, api, runtimes
+from nri.deferred import in_turn
+from nri.runtimes import Runtime
+from v010_adapter.base.loop import Loop
+from v010_adapter.daemon.bridge import Bridge
+from v010_adapter.daemon.create_container import create_container
+from v010_adapter.errors import PluginError
+from v010_adapter.settings import Settings
+from v010_adapter.turns.fates import SERVED_ELSEWHERE, Stage, State, Turn
+from v010_adapter.turns.turns import Turns
+
+if TYPE_CHECKING:
+    from v010_adapter.hooks.bridge import HookBridge
+    from v010_adapter.legacy.pending_updates import OnUpdated
+    from v010_adapter.programs.process import Program
+    from v010_adapter.programs.standby import Standby
+
+
+class Link(Protocol):
+    """The `Daemon`, as this module needs it: the process, and its connection with the runtime."""
+
+    @property
+    def runtime_pid(self) -> int:
+        """The pid of the runtime, 0 if that is not known."""
+
+    def on_joined(self) -> None:
+        """The runtime has synchronized the adapter."""
+
+    def on_served(self, is_ours: bool) -> None:
+        """Notes whether this adapter, or another one, does the work: as soon as that is known, and when it changes."""
+
+    def send_updates(self, updates: list[api.ContainerUpdate], on_reply: OnUpdated) -> None:
+        """Asks the runtime for updates of containers."""
+
+    def keep_configuration(self, text: str, socket: str) -> None:
+        """Keeps the runtime's configuration text, and the path of the socket in it, for a later process."""
+
+
+class Serving:
+    """Serves the events of one runtime with the two bridges."""
+
+    def __init__(self, loop: Loop, own: Settings, turns: Turns, link: Link) -> None:
+        """Call `set_runtime` and `on_synchronize` next."""
+        self._own = own
+        self._link = link
+        self._loop = loop
+        self._turns = turns
+        self._runtime = Runtime()
+        self._hides_refused = False
+        self._unanswered: dict[Context, Turn] = {}
+        """The events without an answer."""
+        self.serves = self._is_known = False
+        """Whether this adapter has served the last event; before that, whether it is alone. And if that is known."""
+        self._standby = self._made_standby()
+        self.legacy = Bridge(loop, own.legacy, own.host_root, turns, self._standby)
+        """Runs the legacy plugins."""
+        self._hooks: HookBridge | None = None
+
+    def _made_standby(self) -> Standby | None:
+        """Returns the programs that are started ahead of events, None if none is configured to be."""
+        legacy, hooks = self._own.legacy, self._own.hooks
+        if not any((legacy.standby, hooks.standby, *(plugin.standby for plugin in legacy.plugins.values()))):
+            return None
+        from v010_adapter.programs.standby import Standby  # noqa: PLC0415
+
+        return Standby(self._loop, legacy.standby_max_age, self._programs_ahead)
+
+    def _programs_ahead(self) -> Iterator[tuple[Program | PluginError, int]]:
+        yield from self.legacy.standby_programs()
+        if self._hooks is not None:
+            yield from self._hooks.standby_programs()
+
+    def set_runtime(self, runtime: Runtime, *, with_hooks: bool) -> None:
+        """Learns which runtime this is, and whether hooks are ours to inject."""
+        self._runtime = runtime
+        self._hides_refused = runtime.habits.hides_refused
+        can_send = runtime.nri >= runtimes.UPDATES_AT_ANY_TIME
+        send = self._link.send_updates if can_send else None
+        self.legacy.set_runtime(runtime, pid=self._link.runtime_pid, send=send)
+        if with_hooks and self._hooks is None:
+            from v010_adapter.hooks.bridge import HookBridge  # noqa: PLC0415 - only where there are hooks
+
+            self._hooks = HookBridge(self._loop, self._own.hooks, self._standby, self._own.host_root)
+        elif not with_hooks:
+            self._hooks = None
+
+    # The connection
+
+    def on_synchronize(self, request: api.SynchronizeRequest) -> None:
+        """Takes the pods and containers that the runtime has. Call it after the answer, before any event."""
+        self.legacy.synchronize(request.pods, request.containers)
+        self._note_served(is_ours=not self._turns.has_others)
+        if self._hooks is not None:
+            self._hooks.start(self._runtime)
+
+    def on_runtime_gone(self) -> None:
+        """The connection is lost: running plugins may finish, waiting creates do not start."""
+        unanswered, self._unanswered = self._unanswered, {}
+        for turn in unanswered.values():
+            self._turns.end(turn, None)
+        self.legacy.on_runtime_gone()
+
+    @property
+    def has_others(self) -> bool:
+        """Whether another adapter has joined the runtime."""
+        return self._turns.has_others
+
+    # Events
+
+    def on_event(self, request: Any, context: Context) -> Any:
+        """Serves an event, unless another adapter has served it.
+
+        A runtime that has closed the connection waits for no answer: then only stops and removals are served. So it is
+        with an event that this process reads too late, for it was stopped, if other adapters have got the event.
+        """
+        turn = self._turn(request, context)
+        if not context.is_heard and not turn.is_end:
+            return None
+        if self._standby is not None:
+            self._standby.on_event()
+        if turn.at >= context.deadline and self._turns.is_missed(turn) and not turn.is_end:
+            self.legacy.miss(request, context.method)
+            return None
+        self._unanswered[context] = turn
+        if context.method != "CreateContainer":
+            return self.legacy.handle(request, context, turn)
+        prefix = self._own.legacy.metadata_prefix
+        return in_turn(create_container(request, context, turn, self.legacy.handle, self._hooks, prefix))
+
+    def _turn(self, request: Any, context: Context) -> Turn:
+        is_pod = context.method.endswith("PodSandbox")
+        id_ = request.pod.id if is_pod else request.container.id
+        pod = id_ if is_pod else request.pod.id or request.container.pod_sandbox_id
+        return self._turns.turn(context.method, pod, id_, self._loop.quiet_at, context.deadline - context.came)
+
+    def on_answered(self, context: Context) -> None:
+        """The answer to an event has been sent."""
+        turn = self._unanswered.pop(context, None)
+        if turn is not None:
+            if turn.stage is not Stage.COME or self._hides_refused:
+                self._note_answer(context, turn)
+            if turn.fate is not None and self.serves is (turn.fate in SERVED_ELSEWHERE):
+                self._note_served(is_ours=not self.serves)
+        if self._standby is not None:
+            self._standby.on_answered()
+
+    def _note_answer(self, context: Context, turn: Turn) -> None:
+        """Tells other adapters that the runtime has the answer, if it is in time.
+
+        A runtime that reports no end of a container that it was refused has heard the refusal: the container has gone.
+        """
+        is_late = not context.is_heard or context.remaining() <= 0
+        self._turns.end(turn, None if is_late else State.FAILED if context.has_failed else State.ANSWERED)
+        is_refused = context.has_failed and context.method == "CreateContainer" and not is_late
+        if is_refused and self._hides_refused:
+            self._loop.call_soon(lambda: self.legacy.run_for_gone(turn.id))
+
+    def _note_served(self, *, is_ours: bool) -> None:
+        """Notes which adapter does the work: programs that stand by and ports belong to that one."""
+        if is_ours == self.serves and self._is_known:
+            return
+        self.serves, self._is_known = is_ours, True
+        if self._standby is not None:
+            (self._standby.open if is_ours else self._standby.close)()
+        self._link.on_served(is_ours)
+
+    def end(self) -> None:
+        """The process ends while plugins run."""
+        if self._standby is not None:
+            self._standby.close()
+        self.legacy.give_up()
+
+    def renew(self) -> None:
+        """Starts the programs that stand by anew."""
+        if self._standby is not None:
+            self._standby.renew()
+
+    # What others ask
+
+    def describe(self) -> dict[str, Any]:
+        """Returns what the bridges do, for `status`."""
+        legacy, hooks, standby = self.legacy.describe(), self._hooks, self._standby
+        accounts = {**legacy["programs"], **(hooks.accounts if hooks else {})}
+        return {
+            **legacy,
+            "serves": self.serves,
+            "programs": {name: account.describe() for name, account in accounts.items()},
+            "standby": standby.describe() if standby is not None else {},
+            "hooks": hooks.containers if hooks else {},
+            "faults": [*legacy["faults"], *(hooks.faults if hooks else ())],
+        }

@@ -1,0 +1,181 @@
+"""The hooks.d directories: which hooks are in force now.
+
+The files are checked for each container, so a change counts for the next container. The rules are those of
+go.podman.io/common/pkg/hooks, hooks.go and read.go, except that a bad file affects no other file.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from nri.text import printable
+from v010_adapter.errors import reason_of
+from v010_adapter.hooks.file import GONE, HookFile
+from v010_adapter.hooks.match import Matcher, NamedHook
+from v010_adapter.hooks.model import Hook
+from v010_adapter.hooks.steps import Steps, finish
+from v010_adapter.host import paths
+from v010_adapter.host.trust import TrustedPrograms
+from v010_adapter.settings import HooksSettings
+
+log = logging.getLogger(__name__)
+
+HookProgram: TypeAlias = tuple[str, str, bool]
+"""The path of a hook's program, its variable PATH, and whether the program runs on the node.
+
+startContainer hooks run in the container. Upstream requires that the path exists on the node, too.
+"""
+
+
+def program_of(hook: Hook) -> HookProgram:
+    """Returns the program of a hook."""
+    search = [variable.removeprefix("PATH=") for variable in hook.env if variable.startswith("PATH=")]
+    return hook.path, (search or [os.defpath])[-1], set(hook.stages) != {"startContainer"}
+
+
+class _Directory:
+    """One of the directories, and its hook files by name."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.error = ""
+        self.files: dict[str, HookFile] = {}
+        self._seen: list[str] | int = []
+
+    def has_changed(self) -> bool:
+        return _listing(self.path) != self._seen or any(map(HookFile.has_changed, self.files.values()))
+
+    def list(self) -> None:
+        """Finds the files. A missing directory is no error."""
+        self._seen = names = _listing(self.path)
+        self.error = os.strerror(names) if isinstance(names, int) and names != errno.ENOENT else ""
+        if isinstance(names, int):
+            names = [] if names in GONE else list(self.files)
+        hook_files = sorted(name for name in names if name.endswith(".json"))
+        self.files = {name: self.files.get(name) or HookFile(self.path, name) for name in hook_files}
+
+
+def _listing(path: str) -> list[str] | int:
+    """Returns the names in a directory, or the number of the error."""
+    try:
+        return os.listdir(path)
+    except OSError as error:
+        return error.errno or 0
+
+
+class Directories:
+    """Directories of hook files. The last good version of a bad file is in force until the file is good or gone."""
+
+    def __init__(self, settings: HooksSettings, host_root: str = "/", *, now: Callable[[], int] = time.time_ns) -> None:
+        """Takes the settings, with paths in order of increasing preference; and the root of the hooks' programs.
+
+        Nothing is read yet. Without `watch`, the files are read once; with `watch`, the paths must be absolute. `now`
+        is the clock of the files' times, in nanoseconds.
+        """
+        self.settings = settings
+        self._directories = list(map(_Directory, settings.directories))
+        self.matcher = Matcher(())
+        """The hooks in force, as of the last reading."""
+        self.in_force: list[NamedHook] = []
+        """The same hooks, by the file's name."""
+        self.problems: dict[str, str] = {}
+        """Why files and directories cannot be used, by path, as of the last reading: in the directories' order."""
+        self._host_root = host_root
+        self._now = now
+        self._trusted = TrustedPrograms(settings.trust)
+        self._faults: dict[HookProgram, str] = {}
+        """Why each program cannot be run, as of the last reading; empty if it can."""
+        self._is_read = False
+
+    def current(self) -> Matcher:
+        """Returns the hooks in force, after reading all changes that were made before the call."""
+        if self.has_changed():
+            finish(self.read())
+        return self.matcher
+
+    def has_changed(self) -> bool:
+        """Whether files, directories or programs have changed since the last reading."""
+        if not self._is_read:
+            return True
+        return self.settings.watch and (
+            any(map(_Directory.has_changed, self._directories))
+            or {program: self._fault(program) for program in self._faults} != self._faults
+        )
+
+    def read(self) -> Steps[None]:
+        """Reads changed files and puts the hooks in force, in steps. Only the last step changes the hooks in force."""
+        self._is_read = False
+        for directory in self._directories:
+            directory.list()
+            for file in directory.files.values():
+                if file.has_changed():
+                    yield from file.read(self._now, self.settings)
+        hooks = (file.hook.hook for directory in self._directories for file in directory.files.values() if file.hook)
+        self._faults = {program: self._fault(program) for program in set(map(program_of, hooks))}
+        self._report()
+        yield from self._put_in_force()
+        self._is_read = True
+
+    def _fault(self, program: HookProgram) -> str:
+        path, search, runs_on_node = program
+        try:
+            status = os.stat(paths.in_root(self._host_root, path))
+        except (OSError, ValueError) as error:
+            reason = reason_of(error)
+        else:
+            if not runs_on_node:
+                return ""
+            is_executable = stat.S_ISREG(status.st_mode) and status.st_mode & 0o111
+            trusted, root = self._trusted, self._host_root
+            reason = trusted.fault(path, status, root, search) if is_executable else "not an executable file"
+        return reason and f"its program {printable(path)}: {reason}"
+
+    def _fault_of(self, file: HookFile) -> str:
+        return self._faults[program_of(file.hook.hook)] if file.hook else ""
+
+    def _put_in_force(self) -> Steps[None]:
+        by_name: dict[str, NamedHook | None] = {}
+        for directory in reversed(self._directories):
+            for name, file in directory.files.items():
+                if file.masks or (file.hook and not self._fault_of(file)):
+                    by_name.setdefault(name, file.hook)
+        in_force = [hook for _, hook in sorted(by_name.items()) if hook]
+        if in_force == self.in_force:
+            return
+        try:
+            matcher = Matcher(in_force)
+            yield from matcher.compile()
+        except Exception:
+            log.exception("a bug: the hooks cannot be matched; the hooks that were in force before stay in force")
+            return
+        before = {named.path: named for named in self.in_force}
+        self.matcher, self.in_force = matcher, in_force
+        log.info("hooks: %d in force", len(in_force))
+        for named in in_force:
+            if before.get(named.path) != named:
+                program, stages = printable(named.hook.path), ", ".join(named.hook.stages)
+                log.info("hooks: %s is in force: it runs %s at %s", named.path, program, stages)
+
+    def _report(self) -> None:
+        """Stores all problems, and logs the new ones and those that are gone."""
+        before, self.problems = self.problems, dict(self._find_problems())
+        for path, reason in self.problems.items():
+            if before.pop(path, "") != reason:
+                log.error("%s: %s", path, reason)
+        for path in before:
+            log.info("%s: no error any more", path)
+
+    def _find_problems(self) -> Iterator[tuple[str, str]]:
+        for directory in self._directories:
+            if directory.error:
+                yield printable(directory.path), directory.error
+            for file in directory.files.values():
+                reason = file.error or self._fault_of(file)
+                if reason:
+                    yield printable(file.path), reason

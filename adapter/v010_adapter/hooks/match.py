@@ -1,0 +1,247 @@
+"""Which hooks a container gets, in which order, and why; and the adjustment that injects them. Pure.
+
+Source: go.podman.io/common/pkg/hooks, hooks.go (Manager.Hooks) and 1.0.0/when.go (When.Match).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Set
+from itertools import chain
+from typing import NamedTuple, TypeAlias
+
+from nri.proto import nri_pb2 as api
+from v010_adapter.hooks.facts import Facts
+from v010_adapter.hooks.model import STAGES, Hook, When
+from v010_adapter.hooks.patterns import Patterns
+from v010_adapter.hooks.steps import Steps
+
+USUAL_KEYS, USUAL_KEY = 1024, 317
+"""Maximum number and length of the remembered keys that match no pattern. Kubernetes allows 317 characters."""
+ANNOTATION_STEPS, PAIR_STEPS = 3000, 700
+"""What an annotation costs besides the steps of RE2, and what each pair of patterns adds, as steps of RE2.
+
+Measured: 11 µs for an annotation, and 2.5 µs for each pair that matches it.
+"""
+QUOTED = 100
+"""Maximum characters of a pattern or an annotation in a reason."""
+
+ALWAYS, BIND_MOUNTS = "always is true", "the container has bind mounts"
+NOT_ALWAYS, NO_BIND_MOUNTS = "always is false", "hasBindMounts is false"
+NO_CONDITION = "no condition is given, so it never matches"
+"""The last three conditions never hold."""
+
+
+class Commands(NamedTuple):
+    """The condition that one of the patterns matches the command."""
+
+    patterns: tuple[str, ...]
+
+
+Condition: TypeAlias = str | tuple[str, str] | Commands
+"""One of the texts above, the patterns of an annotation's key and value, or the patterns of commands."""
+
+
+class NamedHook(NamedTuple):
+    """A hook with its file: the file's name, and its path for messages."""
+
+    file: str
+    path: str
+    hook: Hook
+
+
+class Decision(NamedTuple):
+    """Whether a container gets a hook, None if that is unknown; and the conditions that decide, in words."""
+
+    named: NamedHook
+    matched: bool | None
+    reason: str
+
+
+def sort_key(named: NamedHook) -> tuple[str, str]:
+    """Returns the sort key of hooks: the file's name in lower case, then the name itself, by code point."""
+    return lower_case(named.file), named.file
+
+
+def lower_case(name: str) -> str:
+    """Lower-cases a file's name as Go does, rune by rune. Python's way with a final sigma and with İ is another."""
+    if name.isascii():
+        return name.lower()
+    # A lone surrogate is a byte of a name that is not UTF-8.
+    return "".join("\ufffd" if "\ud800" <= rune <= "\udfff" else rune.lower()[0] for rune in name)
+
+
+class _Rule(NamedTuple):
+    """A hook with its conditions, in the order in which they are explained."""
+
+    named: NamedHook
+    conditions: KeysView[Condition]
+    any_of: bool
+
+    def holds(self, holding: Set[Condition]) -> bool:
+        """Whether a container gets the hook if these conditions hold for it."""
+        return not self.conditions.isdisjoint(holding) if self.any_of else self.conditions <= holding
+
+
+class Matcher:
+    """Hooks in the order of their injection. Their patterns are compiled once for all containers."""
+
+    def __init__(self, hooks: Iterable[NamedHook]) -> None:
+        """Takes hooks in any order, with valid patterns. Without hooks, there is nothing to compile."""
+        self._rules = [
+            _Rule(named, dict.fromkeys(_conditions(named.hook.when)).keys(), named.hook.when.any_of)
+            for named in sorted(hooks, key=sort_key)
+        ]
+        whens = [rule.named.hook.when for rule in self._rules]
+        self.looks_at_mounts = any(when.has_bind_mounts for when in whens)
+        """Whether a hook needs `Facts.has_bind_mounts`."""
+        self._command_lists = {Commands(tuple(when.commands)) for when in whens if when.commands}
+        self._pairs: dict[str, set[str]] = {}
+        """The patterns for values, by the pattern for the key."""
+        for key, value in chain.from_iterable(when.annotations for when in whens):
+            self._pairs.setdefault(key, set()).add(value)
+        self._unmatched: set[str] = set()
+        """Keys that match no pattern. They are remembered, because most containers of a node have the same keys."""
+        self._steps = ANNOTATION_STEPS + PAIR_STEPS * sum(map(len, self._pairs.values()))
+        self._keys, self._values, self._commands = Patterns(), Patterns(), Patterns()
+
+    def compile(self) -> Steps[None]:
+        """Compiles the patterns, one per step. Must be called once before the other methods."""
+        yield from self._keys.add(self._pairs)
+        yield from self._values.add(chain.from_iterable(self._pairs.values()))
+        yield from self._commands.add(chain.from_iterable(one.patterns for one in self._command_lists))
+
+    @property
+    def fields(self) -> list[str]:
+        """The fields of a container that the conditions read as `oci.sizes` names them."""
+        reads = {"annotations": self._pairs, "command": self._command_lists, "mounts": self.looks_at_mounts}
+        return [field for field, is_read in reads.items() if is_read]
+
+    def work(self, facts: Facts) -> int:
+        """Returns the maximum number of steps of `match`: bytes times instructions in RE2, and those of the calls."""
+        texts, of_key, of_value = facts.annotations, self._keys.size, self._values.size
+        new = [(key, texts[key]) for key in texts if key not in self._unmatched] if self._pairs else []
+        steps = sum(len(key.encode()) * of_key + len(value.encode()) * of_value for key, value in new)
+        return steps + len(new) * self._steps + len((facts.command or "").encode()) * self._commands.size
+
+    def match(self, facts: Facts) -> list[NamedHook]:
+        """Returns the hooks that a container gets, in order."""
+        return self.chosen(self.choice(facts))
+
+    def choice(self, facts: Facts) -> bytes:
+        """Returns for each hook, in order, 1 if the container gets the hook, else 0."""
+        holding = self._find(facts).keys()
+        return bytes(rule.holds(holding) for rule in self._rules)
+
+    def chosen(self, choice: bytes) -> list[NamedHook]:
+        """Returns the hooks of a choice."""
+        return [rule.named for rule, is_chosen in zip(self._rules, choice, strict=True) if is_chosen]
+
+    def explain(self, facts: Facts, unknown: Callable[[Condition], str] = lambda _: "") -> list[Decision]:
+        """Returns the decision on every hook, in order, with its reason.
+
+        `unknown` gets each condition that does not hold by the facts. It returns why the condition might still hold,
+        empty if it cannot.
+        """
+        found = self._find(facts)
+        return [_decision(rule, facts, found, unknown) for rule in self._rules]
+
+    def _find(self, facts: Facts) -> dict[Condition, str]:
+        """Returns the conditions that hold, each with the key of the annotation or the pattern of the command."""
+        found: dict[Condition, str] = {ALWAYS: "", **self._find_pairs(facts.annotations)}
+        if matching := set() if facts.command is None else self._commands.find(facts.command):
+            hits = ((commands, matching.intersection(commands.patterns)) for commands in self._command_lists)
+            found.update({commands: max(patterns) for commands, patterns in hits if patterns})
+        if facts.has_bind_mounts:
+            found[BIND_MOUNTS] = ""
+        return found
+
+    def _find_pairs(self, annotations: Mapping[str, str]) -> dict[Condition, str]:
+        """Returns the pairs of patterns that match an annotation, each with the first key in sorted order."""
+        pairs: dict[Condition, str] = {}
+        for key in sorted(annotations.keys() - self._unmatched) if self._pairs else ():
+            for pair in self._pairs_of(key, annotations[key]):
+                pairs.setdefault(pair, key)
+        return pairs
+
+    def _pairs_of(self, key: str, value: str) -> Iterator[tuple[str, str]]:
+        """Yields the pairs of patterns that match an annotation. Remembers a key that matches no pattern."""
+        if key_patterns := self._keys.find(key):
+            value_patterns = self._values.find(value)
+            for pattern in key_patterns:
+                for value_pattern in self._pairs[pattern] & value_patterns:
+                    yield pattern, value_pattern
+        elif len(key) <= USUAL_KEY:
+            if len(self._unmatched) >= USUAL_KEYS:
+                self._unmatched.clear()
+            self._unmatched.add(key)
+
+    def deciding(self, chosen: Iterable[NamedHook], annotations: Mapping[str, str]) -> dict[str, str]:
+        """Returns the annotations that match a condition of one of the chosen hooks. Takes as long as `match`."""
+        wanted = {pair for named in chosen for pair in named.hook.when.annotations}
+        keys = annotations.keys() - self._unmatched if wanted else ()
+        return {
+            key: annotations[key]
+            for key in keys
+            if any(map(wanted.__contains__, self._pairs_of(key, annotations[key])))
+        }
+
+
+def adjustment(hooks: Iterable[NamedHook]) -> api.ContainerAdjustment | None:
+    """Returns the adjustment that injects hooks in their order, None if there is nothing to inject."""
+    adjusted = api.ContainerAdjustment()
+    for _, _, hook in hooks:
+        timeout = None if hook.timeout is None else api.OptionalInt(value=hook.timeout)
+        message = api.Hook(path=hook.path, args=hook.args, env=hook.env, timeout=timeout)
+        for stage in hook.stages:
+            if stage in STAGES:
+                getattr(adjusted.hooks, STAGES[stage]).append(message)
+    return adjusted if adjusted.HasField("hooks") else None
+
+
+def _conditions(when: When) -> Iterator[Condition]:
+    if when.always is not None:
+        yield ALWAYS if when.always else NOT_ALWAYS
+    if when.has_bind_mounts is not None:
+        yield BIND_MOUNTS if when.has_bind_mounts else NO_BIND_MOUNTS
+    yield from when.annotations
+    if when.commands:
+        yield Commands(tuple(when.commands))
+    if when == When(any_of=when.any_of):
+        yield NO_CONDITION
+
+
+def _decision(
+    rule: _Rule, facts: Facts, found: Mapping[Condition, str], unknown: Callable[[Condition], str]
+) -> Decision:
+    matched = rule.holds(found.keys())
+    open_ = {one: why for one in rule.conditions if one not in found and (why := unknown(one))}
+    if open_ and not matched and rule.holds(found.keys() | open_.keys()):
+        return Decision(rule.named, None, " and ".join(dict.fromkeys(open_.values())))
+    decisive = [one for one in rule.conditions if (one in found) == matched and one not in open_]
+    reasons = [_reason(condition, facts, found.get(condition)) for condition in decisive]
+    return Decision(rule.named, matched, " and ".join(reasons))
+
+
+def _reason(condition: Condition, facts: Facts, found: str | None) -> str:
+    """Returns in words whether a condition holds. `found` is the key or the pattern for which it holds."""
+    if isinstance(condition, Commands):
+        if facts.command is None:
+            return "the container has no args, so no command"
+        patterns = f"none of {', '.join(map(_quoted, condition.patterns))}" if found is None else _quoted(found)
+        return f"the command {_quoted(facts.command)} matches {patterns}"
+    if isinstance(condition, tuple):
+        annotation = "no annotation" if found is None else f"the annotation {_pair(found, facts.annotations[found])}"
+        return f"{annotation} matches {_pair(*condition)}"
+    if condition == BIND_MOUNTS and found is None:
+        return "the container has no bind mounts but those of the runtime"
+    return condition
+
+
+def _pair(key: str, value: str) -> str:
+    return f"{_quoted(key)}: {_quoted(value)}"
+
+
+def _quoted(text: str) -> str:
+    """Returns a text of a pod or a file in quotes, printable and short enough for a log line."""
+    quoted = repr(text)
+    return quoted if len(quoted) <= QUOTED else f"{quoted[:QUOTED]}…"

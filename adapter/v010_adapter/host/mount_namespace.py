@@ -1,0 +1,62 @@
+"""The mount namespace of programs: if the adapter runs in a container, that of the node.
+
+A legacy plugin may be a script, be linked with the node's libraries, and read any file of the node: it must find the
+node's files at their own paths. The adapter itself stays in its container, where its Python is. To start a program, it
+enters the node's namespace, which the program inherits, and returns. That takes a microsecond.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from v010_adapter.errors import ConfigError
+
+OWN = "/proc/self/ns/mnt"
+_NEWNS = 0x20000
+"""CLONE_NEWNS of sched.h."""
+
+
+class MountNamespace:
+    """A context manager. Inside, this process sees the files that programs see. Until `use`, these are its own."""
+
+    def __init__(self) -> None:
+        self.is_foreign = False
+        """Whether programs see other files than this process."""
+        self._own = self._foreign = -1
+        self._setns: Callable[[int, int], int] = lambda fd, kind: 0
+
+    def use(self, path: str) -> None:
+        """Sets the namespace by its file, such as /proc/1/ns/mnt. Raises ConfigError.
+
+        To enter it, a process needs CAP_SYS_ADMIN and CAP_SYS_CHROOT, and must have only one thread (setns(2)).
+        """
+        if path == OWN:
+            return
+        import ctypes  # a megabyte; os.setns comes with Python 3.12  # noqa: PLC0415
+
+        self._setns = ctypes.CDLL(None, use_errno=True).setns
+        self._errno = ctypes.get_errno
+        try:
+            self._own, self._foreign = (os.open(file, os.O_RDONLY | os.O_CLOEXEC) for file in (OWN, path))
+            self.is_foreign = True
+            with self:
+                pass
+        except OSError as error:
+            raise ConfigError("mountNamespace", f"{path}: {error.strerror}") from None
+
+    def __enter__(self) -> None:
+        if self.is_foreign:
+            self._enter(self._foreign)
+
+    def __exit__(self, *_: object) -> None:
+        if self.is_foreign:
+            self._enter(self._own)
+
+    def _enter(self, namespace: int) -> None:
+        if self._setns(namespace, _NEWNS):
+            raise OSError(self._errno(), os.strerror(self._errno()))
+
+
+programs_namespace = MountNamespace()
+"""The mount namespace of the programs that this process starts."""

@@ -1,0 +1,163 @@
+"""The directory in the state directory that belongs to one runtime and one boot: no runtime sees what another one has.
+
+After another boot nothing is owed, for no process has survived it. A file is replaced as a whole, so that nobody finds
+half of one.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import re
+from contextlib import suppress
+
+from v010_adapter.errors import ConfigError, reason_of
+from v010_adapter.host import state_directory
+from v010_adapter.host.trust import Trust, strict
+
+log = logging.getLogger(__name__)
+
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+FORGOTTEN = "what is owed is forgotten with this process (state.directory)"
+_NEW = "new."
+MARK = "joined-before"
+RUN, LASTING = "/run/", "/var/lib/"
+"""The first is empty after a boot, so the mark of a state directory there is below the second in its place."""
+_SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,109}")
+
+
+def file_name(text: str) -> str:
+    """Returns the file name for an id or a runtime: no two have the same, and none leads out of a directory."""
+    if _SAFE.fullmatch(text):
+        return text
+    import hashlib  # noqa: PLC0415 - no runtime in use has such ids
+
+    return "=" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class RuntimeDirectory:
+    """The open directory, and why it cannot be used."""
+
+    def __init__(self, above: str, runtime: str, trust: Trust = strict) -> None:
+        """Takes the state directory, the runtime's name, and what judges the directories."""
+        self.runtime = runtime
+        self._above = above
+        self._trust = trust
+        self._prefix = file_name(runtime or "runtime") + "."
+        self.path = os.path.join(above, self._prefix + _boot())
+        self._lasting = LASTING + above.removeprefix(RUN) if above.startswith(RUN) else above
+        """The directory of the mark that outlives a boot."""
+        self._marks = os.path.join(self.path, MARK), os.path.join(self._lasting, f"{MARK}-{file_name(runtime)}")
+        self.fd = -1
+        """The descriptor of the directory, -1 if it cannot be used."""
+        self.fault = ""
+        self._new = f"{_NEW}{os.urandom(6).hex()}"
+        """The file that replaces another one when it is whole. Each process has its own."""
+
+    def open(self) -> bool:
+        """Opens the directory, which is made if it is missing; returns whether it can be used."""
+        self.close()
+        try:
+            with (
+                state_directory.open_directory(self._above, self._trust),
+                state_directory.open_directory(self.path, self._trust, os.O_NOFOLLOW) as fd,
+            ):
+                self.fd = os.dup(fd)
+        except (ConfigError, OSError) as error:
+            text = f"{error if isinstance(error, ConfigError) else reason_of(error)}: {FORGOTTEN}"
+            if text != self.fault:
+                log.warning("%s", text)
+            self.fault = text
+            return False
+        self.fault = ""
+        return True
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the state directory was removed, and its path still leads to what was removed: it is a mount."""
+        try:
+            return os.stat(self._above).st_nlink == 0
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        """Closes the descriptor."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def open_file(self, name: str, flags: int) -> int:
+        """Returns the descriptor of a file in the directory. A new file gets the mode 0600. Raises OSError."""
+        return os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600, dir_fd=self.fd)
+
+    def names(self, prefix: str, *, is_alone: bool) -> list[str]:
+        """Returns the names of the files that begin with a prefix. Raises OSError.
+
+        `is_alone` is whether no other process writes: then what killed processes have not finished is removed.
+        """
+        with suppress(FileNotFoundError):  # it was removed
+            names = os.listdir(self.path)
+            for name in names if is_alone else ():
+                if name.startswith(_NEW):
+                    os.unlink(name, dir_fd=self.fd)
+            return [name for name in names if name.startswith(prefix)]
+        return []
+
+    def read(self, name: str) -> bytes | None:
+        """Returns a file, None if there is none. Raises OSError, also if the directory was removed with all files."""
+        try:
+            with open(self.open_file(name, os.O_RDONLY), "rb", buffering=0) as file:
+                return file.read()
+        except FileNotFoundError:
+            if os.fstat(self.fd).st_nlink == 0:
+                raise
+            return None
+
+    def replace(self, name: str, text: bytes) -> None:
+        """Writes a file; without a text there is none. Raises OSError."""
+        if text:
+            self._write_new(text)
+            os.rename(self._new, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+        else:
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=self.fd)
+
+    def _write_new(self, text: bytes) -> None:
+        fd = self.open_file(self._new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            if os.write(fd, text) < len(text):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        finally:
+            os.close(fd)
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether an adapter has called `mark`, in this boot or in an earlier one."""
+        return any(map(os.path.lexists, self._marks))
+
+    def mark(self) -> None:
+        """Notes that an adapter has been on this node. Raises ConfigError, OSError."""
+        for directory, path in zip((self.path, self._lasting), self._marks, strict=True):
+            with state_directory.open_directory(directory, self._trust) as fd:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+                os.close(os.open(os.path.basename(path), flags, 0o600, dir_fd=fd))
+
+    def remove_earlier_boots(self) -> None:
+        """Removes what the adapters of earlier boots have left for this runtime."""
+        with suppress(OSError):
+            for name in os.listdir(self._above):
+                place = os.path.join(self._above, name)
+                if name.startswith(self._prefix) and place != self.path:
+                    import shutil  # noqa: PLC0415 - only after another boot, where the directory is no tmpfs
+
+                    shutil.rmtree(place, ignore_errors=True)
+
+
+def _boot() -> str:
+    """Returns a word for this boot."""
+    try:
+        with open(BOOT_ID, encoding="ascii") as file:
+            return file.read(8)
+    except (OSError, ValueError):
+        return "unknown"

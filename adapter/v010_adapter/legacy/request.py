@@ -1,0 +1,168 @@
+"""The JSON that a legacy plugin gets on its stdin, made of NRI's messages: pure functions.
+
+Source of the format: containerd/nri types/v1/types.go (Request, Spec) and client.go (createSpec); of the resources:
+the OCI runtime specification's Go types; of the choice of NRI's fields: plugins/v010-adapter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+from nri.proto import nri_pb2 as api
+from nri.text import subject
+from v010_adapter.base import gojson
+from v010_adapter.legacy.config import Entry
+from v010_adapter.legacy.result import Result
+from v010_adapter.oci.resources import resources_from
+
+KEPT, KEPT_LENGTH = 64, 512
+"""How many different resources are kept as JSON, and the most bytes of one: many containers of a node have the same."""
+
+
+class Target:
+    """The pod or container that a request is about. Its JSON is made when it is first used."""
+
+    def __init__(
+        self, id_: str, sandbox_id: str, pid: int, message: api.PodSandbox | api.Container, pod: api.PodSandbox
+    ) -> None:
+        self.id = id_
+        self.sandbox_id = sandbox_id
+        self.pid = pid
+        self.names: tuple[str, ...] = pod.namespace, pod.name, "" if id_ == sandbox_id else message.name
+        """The names of namespace, pod and container, for the log; empty if the runtime has not told them."""
+        self.started = 0
+        """When the process `pid` started (see `cgroup.start_time`), -1 if it had ended, 0 if nobody has looked."""
+        self.cgroups_path = message.linux.cgroups_path
+        self._message: api.PodSandbox | api.Container | None = message
+        self._pod: api.PodSandbox | None = pod
+        self.is_sandbox = id_ == sandbox_id
+        """Whether the target is a pod."""
+
+    @classmethod
+    def restored(cls, id_: str, sandbox_id: str, pid: int, cgroups_path: str, *, spec: bytes, labels: bytes) -> Target:
+        """Returns a target as an earlier process knew it; the texts are JSON."""
+        target = cls(id_, sandbox_id, pid, api.Container(), api.PodSandbox())
+        target.cgroups_path = cgroups_path
+        target.spec, target._message = spec, None
+        target.labels, target._pod = labels, None
+        return target
+
+    @classmethod
+    def unknown(cls, id_: str) -> Target:
+        """Returns the target of an id of which nothing is known."""
+        return cls(id_, "", 0, api.Container(), api.PodSandbox())
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the pod, empty if the runtime has not told it."""
+        return self.names[0] if self.names else ""
+
+    @cached_property
+    def spec(self) -> bytes:
+        """The request's `spec` as JSON."""
+        message, self._message = self._message, None
+        return _spec(message or api.Container())
+
+    @cached_property
+    def labels(self) -> bytes:
+        """The request's `labels` as JSON: those of the pod."""
+        pod, self._pod = self._pod, None
+        return gojson.marshalled(gojson.string_map(pod.labels if pod is not None else {}))
+
+    def take_texts(self, spec: bytes, labels: bytes) -> None:
+        """Takes the JSON that a child process has made."""
+        self.spec, self._message = spec, None
+        self.labels, self._pod = labels, None
+
+    def let_go_of_messages(self) -> None:
+        """Makes the JSON now: one message of a Synchronize keeps the memory of them all."""
+        _ = self.spec, self.labels
+
+    def complete(self, earlier: Target) -> None:
+        """Fills missing values from the target of its create.
+
+        Some runtimes leave most of them out at deletes. If they set the cgroup's path, the spec is complete, too.
+        """
+        self.sandbox_id = self.sandbox_id or earlier.sandbox_id
+        self.is_sandbox = self.id == self.sandbox_id
+        self.pid = self.pid or earlier.pid
+        if not self.cgroups_path:
+            self.cgroups_path = earlier.cgroups_path
+            self.spec, self._message = earlier.spec, None
+        if any(earlier.names[:2]):
+            self.names = earlier.names
+        if self.labels == b"{}":
+            self.labels = earlier.labels
+
+    def __str__(self) -> str:
+        """Returns the target's name in a log line."""
+        return subject("sandbox" if self.is_sandbox else "container", self.id, *self.names)
+
+
+def of_pod(pod: api.PodSandbox) -> Target:
+    """Returns the target of a pod's events."""
+    return Target(pod.id, pod.id, pod.pid, pod, pod)
+
+
+def of_container(container: api.Container, pod: api.PodSandbox) -> Target:
+    """Returns the target of a container's events; only id and labels of its pod are needed."""
+    return Target(container.id, pod.id or container.pod_sandbox_id, container.pid, container, pod)
+
+
+class Extension(NamedTuple):
+    """The part of a request that the original client never sent: the whole OCI spec, and further members."""
+
+    spec: bytes
+    members: bytes
+
+
+def encode(
+    target: Target, state: str, entry: Entry, results: Sequence[Result], extension: Extension | None = None
+) -> bytes:
+    """Returns the request for one plugin. An empty member is left out where Go's `omitempty` leaves it out."""
+    return b"".join(
+        (
+            b"{" if entry.conf is None else b'{"conf":%b,' % entry.conf,
+            _head(entry.version, state, target.id, target.sandbox_id, target.pid),
+            extension.spec if extension else target.spec,
+            b"" if target.labels == b"{}" else b',"labels":' + target.labels,
+            b',"results":[%b]' % b",".join([result.encode() for result in results]) if results else b"",
+            extension.members if extension else b"",
+            b"}",
+        )
+    )
+
+
+@lru_cache(1)
+def _head(version: str, state: str, id_: str, sandbox_id: str, pid: int) -> bytes:
+    """Returns the part before `spec`, which all plugins of an event have in common."""
+    quote = gojson.quote
+    sandbox = f',"sandboxID":{quote(sandbox_id)}' if sandbox_id else ""
+    process = f',"pid":{pid}' if pid else ""
+    text = f'"version":{quote(version)},"state":"{state}","id":{quote(id_)}{sandbox}{process},"spec":'
+    return gojson.marshalled(text)
+
+
+def _spec(message: api.PodSandbox | api.Container) -> bytes:
+    linux = message.linux
+    spec = '{"resources":' + (_resources(linux.resources) if linux.HasField("resources") else "null")
+    if linux.namespaces:
+        paths = {namespace.type: namespace.path for namespace in linux.namespaces}
+        spec += ',"namespaces":' + gojson.string_map(paths)
+    if linux.cgroups_path:
+        spec += ',"cgroupsPath":' + gojson.quote(linux.cgroups_path)
+    if message.annotations:
+        spec += ',"annotations":' + gojson.string_map(message.annotations)
+    return gojson.marshalled(spec + "}")
+
+
+def _resources(resources: api.LinuxResources) -> str:
+    serialized = resources.SerializeToString()
+    return _kept(serialized) if len(serialized) <= KEPT_LENGTH else gojson.encode(resources_from(resources))
+
+
+@lru_cache(KEPT)
+def _kept(serialized: bytes) -> str:
+    return gojson.encode(resources_from(api.LinuxResources.FromString(serialized)))

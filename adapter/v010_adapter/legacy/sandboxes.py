@@ -1,0 +1,107 @@
+"""Who runs the legacy plugins for pods: some versions of containerd themselves run those of their own conf.json."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from functools import cached_property
+from typing import NamedTuple
+
+from nri.runtimes import Runtime
+from v010_adapter.host.paths import in_root
+from v010_adapter.legacy.plan import ORIGINAL
+from v010_adapter.settings import DEFAULT_CONF_JSON, LegacySettings
+
+log = logging.getLogger(__name__)
+
+CHUNK = 1 << 20
+"""Bytes of an executable that are read at a time."""
+
+
+def is_runtimes_own(conf_json: str, host_root: str) -> bool:
+    """Whether a conf.json is the file that the runtime of the node at `host_root` reads."""
+    try:
+        return os.path.samefile(conf_json, in_root(host_root, DEFAULT_CONF_JSON))
+    except OSError:
+        return False
+
+
+def names_conf_json(pid: int) -> bool:
+    """Whether the executable of a process contains the path of conf.json. A pid of 0 is unknown. Raises OSError."""
+    if not pid:
+        raise OSError(errno.ESRCH, "its process is in another pid namespace")
+    sought = DEFAULT_CONF_JSON.encode()
+    text = b""
+    with open(f"/proc/{pid}/exe", "rb", buffering=0) as executable:
+        while chunk := executable.read(CHUNK):
+            text = text[1 - len(sought) :] + chunk
+            if sought in text:
+                return True
+    return False
+
+
+class Verdict(NamedTuple):
+    """Whether the plugins for pods are left to the runtime, why, and whether that is known: else it is a guess."""
+
+    are_left: bool
+    why: str
+    is_known: bool = True
+
+
+class Sandboxes:
+    """Decides whether the events of pods are left to the runtime."""
+
+    def __init__(self, settings: LegacySettings, host_root: str, runtime: Runtime, pid: int = 0) -> None:
+        """Takes the settings, the root of the node's files, the runtime, and its pid (0: unknown)."""
+        self._settings = settings
+        self._host_root = host_root
+        self._runtime = runtime
+        self._pid = pid
+
+    @cached_property
+    def _evidence(self) -> Verdict:
+        """Judges a runtime that has the same conf.json by its version, if that was measured, else by its executable."""
+        name = f"{self._runtime.name} {self._runtime.version}"
+        runs = self._runtime.runs_plugins_for_pods
+        if runs is not None:
+            return Verdict(runs, f"{name} {'runs' if runs else 'does not run'} them itself")
+        try:
+            runs = names_conf_json(self._pid)
+        except OSError as error:
+            why = f"whether {name} runs them itself is not known, its executable cannot be read: {error.strerror}"
+            return Verdict(False, f"{why} (legacy.sandboxes)", is_known=False)
+        return Verdict(
+            runs, f"the executable of {name} {'contains' if runs else 'does not contain'} {DEFAULT_CONF_JSON}"
+        )
+
+    def _verdict(self) -> Verdict:
+        config, configured = self._settings.config, self._settings.sandboxes
+        if configured != "auto":
+            return Verdict(configured == "never", f"legacy.sandboxes: {configured}")
+        if is_runtimes_own(config, self._host_root):
+            return self._evidence
+        return Verdict(False, f"no runtime reads {config}")
+
+    @property
+    def are_left(self) -> bool:
+        """Whether the runtime reads the very same conf.json and runs its plugins for pods."""
+        return self._verdict().are_left
+
+    def is_left(self, event: str) -> bool:
+        """Whether an event of a pod is left to the runtime."""
+        return event in ORIGINAL and self.are_left
+
+    def describe(self, left: int = 0) -> str:
+        """Returns who runs the plugins for pods and why, empty without a conf.json. It has `left` pods."""
+        if not os.path.exists(self._settings.config):
+            return ""
+        are_left, why, _ = self._verdict()
+        them = "1 pod gets its delete" if left == 1 else f"{left} pods get their deletes"
+        end = f"; {them} from the runtime" if left and self._settings.sandboxes == "auto" else ""
+        return f"plugins for pods are {'left to the runtime' if are_left else 'run by the adapter'}: {why}{end}"
+
+    def tell(self) -> None:
+        """Logs who runs the plugins for pods, unless that is configured."""
+        if self._settings.sandboxes == "auto" and (told := self.describe()):
+            log.log(logging.INFO if self._verdict().is_known else logging.WARNING, "%s", told)

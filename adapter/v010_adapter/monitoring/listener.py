@@ -1,0 +1,110 @@
+"""Listening sockets, and the connections that they accept.
+
+If the process has no descriptor or memory for one more connection, a socket pauses. A connection that cannot be
+accepted stays ready: without a pause, the loop would try again without end.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import stat
+from contextlib import suppress
+
+from v010_adapter.base.loop import NO_TIMER, Loop, Timer
+from v010_adapter.base.trunk import Trunk
+
+PAUSE = 1.0
+"""Seconds until connections are accepted again."""
+CLIENT_TIMEOUT = 30.0
+"""Seconds that a connection may take."""
+MAX_CLIENTS = 16
+"""Maximum number of connections. If one more comes, the oldest is closed."""
+
+
+class AnsweringListener:
+    """Accepts clients in the loop. A client is disconnected when it has its answer, or has taken too long."""
+
+    def __init__(self, loop: Loop, listening: socket.socket, path: str = "") -> None:
+        """Takes over a non-blocking listening socket, with its file. Raises OSError."""
+        self._loop = loop
+        self._socket = listening
+        self._path = path
+        self._file = os.lstat(path) if path else None
+        self._clients: dict[Trunk, Timer] = {}
+        """The connections, the oldest first, each with its limit of time."""
+        self._timer = NO_TIMER
+        self._watch()
+
+    @property
+    def is_there(self) -> bool:
+        """Whether clients find the socket: its file may have been removed. Raises OSError."""
+        try:
+            return self._file is None or os.path.samestat(os.lstat(self._path), self._file)
+        except FileNotFoundError:
+            return False
+
+    def serve(self, client: Trunk) -> None:
+        """Reads from a client, and calls `answer`. A subclass does this."""
+        raise NotImplementedError
+
+    def _watch(self) -> None:
+        self._loop.watch(self._socket.fileno(), self._accept)
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._socket.accept()
+        except (BlockingIOError, ConnectionError):  # the client has disconnected
+            return
+        except OSError:
+            self._loop.unwatch(self._socket.fileno())
+            self._timer = self._loop.call_at(self._loop.time() + PAUSE, self._watch)
+            return
+        if len(self._clients) >= MAX_CLIENTS:
+            self._hang_up(next(iter(self._clients)))
+        client = Trunk(self._loop, connection.detach())
+        client.on_close = lambda _: self._hang_up(client)
+        self._clients[client] = self._loop.call_at(self._loop.time() + CLIENT_TIMEOUT, lambda: self._hang_up(client))
+        self.serve(client)
+
+    def answer(self, client: Trunk, data: bytes) -> None:
+        """Sends the answer, and then closes the connection."""
+        client.write(data)
+        client.when_sent(lambda: self._hang_up(client))
+
+    def _hang_up(self, client: Trunk) -> None:
+        if client in self._clients:
+            self._clients.pop(client).cancel()
+            client.close()
+
+    def close(self) -> None:
+        with suppress(OSError):  # first: once the socket is closed, another adapter may use the path
+            if self._file is not None and self.is_there:
+                os.unlink(self._path)
+        for client in list(self._clients):
+            self._hang_up(client)
+        self._timer.cancel()
+        self._loop.unwatch(self._socket.fileno())
+        self._socket.close()
+
+
+def listening_socket(family: int, address: str | tuple[str, int]) -> socket.socket:
+    """Returns a socket for a listener. A socket file may be used by its owner only. Raises OSError."""
+    made = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a killed adapter's connections may linger
+        os.fchmod(made.fileno(), 0o600)
+        made.bind(address)
+        made.listen()
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def remove_dead_socket(path: str) -> None:
+    """Removes a socket file at which nobody listens any more, such as a killed adapter's."""
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as other:
+        if stat.S_ISSOCK(os.lstat(path).st_mode) and other.connect_ex(path) == errno.ECONNREFUSED:
+            os.unlink(path)

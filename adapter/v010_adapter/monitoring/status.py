@@ -1,0 +1,68 @@
+"""The status socket: each running adapter shows its state at a socket in its state directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from v010_adapter.base.loop import Loop
+from v010_adapter.base.trunk import Trunk
+from v010_adapter.host import state_directory
+from v010_adapter.host.trust import Trust, strict
+from v010_adapter.monitoring.listener import AnsweringListener, listening_socket, remove_dead_socket
+
+PREFIX = "status-"
+ANSWER_TIMEOUT = 2.0
+
+
+class StatusSocket(AnsweringListener):
+    """Sends the adapter's state to each client, as one JSON object."""
+
+    def __init__(self, loop: Loop, directory: str, describe: Callable[[], dict[str, Any]], trust: Trust) -> None:
+        """Takes the function that returns the state. `trust` judges the directory. Raises OSError, ConfigError."""
+        self._describe = describe
+        name = f"{PREFIX}{os.urandom(4).hex()}"
+        with state_directory.open_directory(directory, trust) as fd:
+            for path in _sockets(fd):
+                remove_dead_socket(path)
+            made = listening_socket(socket.AF_UNIX, state_directory.short_path(fd, name))
+        super().__init__(loop, made, os.path.join(directory, name))
+
+    def serve(self, client: Trunk) -> None:
+        self.answer(client, json.dumps(self._describe()).encode())
+
+
+def ask(directory: str, trust: Trust = strict) -> Iterator[dict[str, Any]]:
+    """Yields the state of each adapter with this state directory; `{"faults": [...]}` for one that does not answer.
+
+    Raises OSError, and ConfigError for a directory that no adapter would use: anybody might answer there.
+    """
+    try:
+        os.stat(directory)
+    except FileNotFoundError:
+        return
+    with state_directory.open_directory(directory, trust) as fd:
+        for path in _sockets(fd):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+                client.settimeout(ANSWER_TIMEOUT)
+                try:
+                    client.connect(path)
+                    told = json.loads(b"".join(iter(lambda: client.recv(1 << 16), b"")))
+                    if not isinstance(told, dict):
+                        raise ValueError("no object")
+                    yield told
+                except (OSError, RecursionError, ValueError) as error:
+                    if not isinstance(error, ConnectionRefusedError):  # its adapter was killed
+                        place = f"{directory}/{os.path.basename(path)}"
+                        yield {"faults": [f"{place}: the adapter does not answer: {error}"]}
+
+
+def _sockets(fd: int) -> list[str]:
+    return [
+        state_directory.short_path(fd, name)
+        for name in sorted(os.listdir(state_directory.short_path(fd)))
+        if name.startswith(PREFIX)
+    ]

@@ -1,0 +1,301 @@
+"""Runs one delete for each create of a plugin: at the stop event, or without an event.
+
+A delete runs without an event when Synchronize shows that the pod or container has gone, when a pod's process ends
+unannounced, when the creation was refused or the pod removed, and when the plugin could not be started for its delete
+before.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from copy import copy
+from functools import partial
+from typing import Any
+
+from v010_adapter.base.loop import NO_TIMER, Loop, Timer
+from v010_adapter.host import cgroup
+from v010_adapter.legacy.job import PluginJob, Plugins
+from v010_adapter.legacy.plan import CREATE, DELETE, UPDATE, PluginStep
+from v010_adapter.legacy.request import Target
+from v010_adapter.owed import reconcile
+from v010_adapter.owed.ledger import Ledger
+from v010_adapter.owed.pods import PodProcesses
+from v010_adapter.owed.queue import Queue
+from v010_adapter.owed.reconcile import Node
+from v010_adapter.programs.chain import RUNNING
+from v010_adapter.programs.work import Observer
+from v010_adapter.turns.fates import MINE, PAST, REPEAT, SERVED_ELSEWHERE, Fate, Stage, Turn
+from v010_adapter.turns.turns import Turns
+
+log = logging.getLogger(__name__)
+
+SECOND_LOOK = 5.0
+"""An id that a Synchronize does not list, and that no event names within these seconds after it, counts as gone."""
+FIRST_RETRY, LAST_RETRY = 10.0, 600.0
+"""Seconds until a delete that could not be started is tried again: each wait is twice the one before."""
+LOGGING = 3600.0
+"""Seconds between two log lines of a plugin that cannot be started for deletes that no event asks for."""
+
+
+class Deletes(Observer[PluginJob, PluginStep]):
+    """Observes the runs of plugins, notes who is owed a delete, and sees to it that each delete runs."""
+
+    def __init__(self, loop: Loop, plugins: Plugins, ledger: Ledger, turns: Turns | None) -> None:
+        """Without `turns`, there is no other adapter."""
+        self.ledger = ledger
+        self.queue = Queue(loop, turns)
+        self._loop = loop
+        self._plugins = plugins
+        self._turns = turns
+        self._pods = PodProcesses(loop, self._on_pod_end)
+        self._retries: dict[str, tuple[float, Timer]] = {}
+        """The ids whose deletes are tried again: the wait after that, and the timer, which may have been cancelled."""
+        self._absent: set[str] = set()
+        """The ids that are owed a delete, and that the last Synchronize has not listed."""
+        self._second_look = NO_TIMER
+        self._named: set[str] | None = None
+        """The ids that events have named since Synchronize, until it has been compared with the records."""
+        self._ended_pods: set[str] = set()
+        """The ids of pods whose process has ended, and that have containers among the absent."""
+        self._removed: set[str] = set()
+        """The ids to be forgotten as soon as they have no jobs and are owed no delete."""
+        self._logged_at: dict[str, float] = {}
+        """When the log had the last line of a plugin whose delete was tried again."""
+
+    # At an event
+
+    def note_named(self, target: Target) -> None:
+        """Notes that an event names a pod or container: it is not absent."""
+        self._absent -= {target.id, target.sandbox_id}
+        if self._named is not None:
+            self._named |= {target.id, target.sandbox_id}
+
+    def of_event(
+        self, event: str, message: Any, target: Target, turn: Turn | None, *, is_left: bool
+    ) -> PluginJob | None:
+        """Returns the job of a delete, None if no plugin runs at it. The plugins are named when the job's turn comes.
+
+        `is_left` is whether the runtime runs the plugins of the event itself: then only what is owed runs here.
+        """
+        entries = () if is_left else self._plugins.entries() or ()
+        if self._turns is not None:
+            self._turns.look()
+        self.ledger.refresh(target)
+        is_for_owed_only = self._plugins.plans.is_for_owed_only(event, entries, is_sandbox=target.is_sandbox)
+        if is_for_owed_only and not self._will_be_owed(target.id):
+            return None
+        return PluginJob(self._plugins, self, event, target, None, message=message, entries=entries, turn=turn)
+
+    def submit(self, job: PluginJob) -> None:
+        """Runs a job when its turn comes."""
+        if job.state != UPDATE and (retry := self._retries.get(job.target.id)):
+            retry[1].cancel()  # the id lives, or its deletes are tried now
+        if job.turn is not None:
+            job.turn.stage = Stage.WAITING
+        self.queue.submit(job)
+
+    def _will_be_owed(self, id_: str) -> bool:
+        """Whether plugins may be owed a delete when the turn of a delete that is made now has come."""
+        pending = [job for job in self.queue.of(id_) if job.state != UPDATE]
+        if pending and (pending[-1].state != DELETE or pending[-1].after):
+            return pending[-1].state != DELETE  # a delete that waits takes what is owed by then
+        return id_ in self.ledger
+
+    def remove(self, id_: str) -> None:
+        """Forgets a pod or container that the runtime has removed, when it has no job and is owed no delete."""
+        self._removed.add(id_)
+        self._forget_if_removed(id_)
+
+    # Without an event
+
+    def run_owed(self, id_: str) -> None:
+        """Runs the deletes that an id is owed, if any, without an event."""
+        target = self.ledger.target(id_)
+        if target is None or not self._will_be_owed(id_):
+            return
+        target = copy(target)
+        target.pid = 0  # `at_turn` takes the create's pid, unless that process has ended
+        if id_ not in self._retries:
+            log.info("%s has gone without an event: its delete comes now", target)
+        event = "StopPodSandbox" if target.is_sandbox else "StopContainer"
+        self.submit(PluginJob(self._plugins, self, event, target, None))
+
+    def run_for_gone(self, id_: str) -> None:
+        """Runs the deletes of a container that has gone without a stop event, and forgets it."""
+        self.run_owed(id_)
+        self.remove(id_)
+
+    def reconcile(self, node: Node, ours: Sequence[Target]) -> None:
+        """Runs the deletes of what has ended without a connection. Creates are not made up for.
+
+        `node` is what the runtime has. `ours` are the live pods and containers whose plugins this adapter runs.
+        The records are read first, in slices, between which events are served.
+        """
+        self._named = set()
+        self.ledger.read_all(lambda: self._compare(node, ours))
+
+    def on_runtime_gone(self) -> None:
+        """No event names an id any more: the next Synchronize decides anew what has gone."""
+        self._named, self._absent = None, set()
+        self._second_look.cancel()
+
+    def _compare(self, node: Node, ours: Sequence[Target]) -> None:
+        named, self._named = self._named, None
+        if named is None:
+            return  # the connection has ended
+        self._tell_without_create([target for target in ours if target.id not in named])
+        if self._plugins.runtime.habits.hides_earlier_pods:
+            pids = dict.fromkeys(node.unclear, 0)
+            if self._plugins.sees_pods:
+                pids |= {target.id: target.pid for target in ours if target.is_sandbox}
+            for id_ in filter(pids.__contains__, self._ids()):
+                self._watch(id_, pids[id_])
+        stopped, absent = reconcile.due([id_ for id_ in self._ids() if id_ not in named], node)
+        self._run_all(stopped)
+        self._absent = set(absent)
+        if self._absent:  # a process that was stopped reads the events before it looks
+            look = partial(self._loop.call_soon, self._look_for_absent)
+            self._second_look = self._loop.call_at(self._loop.time() + SECOND_LOOK, look)
+
+    def _ids(self) -> list[str]:
+        """Returns the ids that are owed a delete, and those that jobs under way may owe one."""
+        return [*dict.fromkeys([*self.ledger.ids(), *sorted(self.queue.ids())])]
+
+    def _tell_without_create(self, ours: Sequence[Target]) -> None:
+        """Logs how many containers have started while there was no connection."""
+        new = [target for target in ours if not target.is_sandbox and self.ledger.target(target.id) is None]
+        entries = self._plugins.entries() or () if new else ()
+        if not any(self._plugins.plans.owes_delete(entry, is_sandbox=False) for entry in entries):
+            return
+        text = "containers that have started without the adapter: %d; no plugin has run for their creates: %.1000s"
+        log.warning(text, len(new), ", ".join(map(str, new)))
+        for target in new:
+            self.ledger.add_later(target, ())
+
+    def _watch(self, id_: str, pid: int) -> None:
+        """Watches a pod's process; if the runtime lists none any more, that of its create, unless the pid is reused."""
+        known = self.ledger.target(id_)
+        if known is None or not (pid or known.pid):
+            return
+        started = cgroup.start_time(pid or known.pid)
+        if pid or not known.started:
+            known.started = started or -1
+        is_there = started == known.started and self._plugins.sees_pods
+        self._pods.watch(id_, (pid or known.pid) if is_there else 0)
+
+    def _look_for_absent(self) -> None:
+        """Ids that were absent from Synchronize, and from each event since, are gone."""
+        due = self._absent | self._ended_pods
+        self._absent, self._ended_pods = set(), set()
+        self._run_all(due)
+
+    def _on_pod_end(self, id_: str) -> None:
+        """The process of a pod has ended: its delete comes now, but not before those of its containers."""
+        if self._absent.isdisjoint(self.ledger.containers_of(id_)):
+            self.run_owed(id_)
+        else:
+            self._ended_pods.add(id_)
+
+    def _run_all(self, ids: Iterable[str]) -> None:
+        for id_ in sorted(ids, key=self._is_sandbox):  # a pod's delete comes after its containers'
+            self.run_owed(id_)
+
+    def _is_sandbox(self, id_: str) -> bool:
+        target = self.ledger.target(id_)
+        return target is not None and target.is_sandbox
+
+    # As the observer of jobs
+
+    def at_turn(self, job: PluginJob) -> None:
+        """Decides whether the job's event is served here. Names the plugins of a delete, which are known only now."""
+        turn, fate = job.turn, MINE
+        if turn is None and self._turns is not None:
+            self._turns.look()  # an adapter that has joined since the last event may have run these deletes
+        if self._turns is not None and turn is not None:
+            fate = self._turns.take(turn)
+        self.ledger.refresh(job.target)
+        if job.state == DELETE:
+            self._begin_deletes(job, fate)
+        elif fate in SERVED_ELSEWHERE:
+            job.chain.begin(())
+        elif fate is REPEAT and turn is not None and job.state == CREATE:
+            noted = self.ledger.keys(job.target.id, turn.at)
+            is_asked = job.event == "CreateContainer"  # the runtime does not have the changes
+            steps = [step for step in job.chain.steps if step.entry.key not in noted or (is_asked and step.may_adjust)]
+            job.chain.begin(steps)
+
+    def _begin_deletes(self, job: PluginJob, fate: Fate) -> None:
+        target, earlier = job.target, self.ledger.target(job.target.id)
+        if earlier is not None:
+            has_pid = bool(target.pid)
+            target.complete(earlier)
+            if not has_pid and earlier.started and earlier.started != cgroup.start_time(earlier.pid):
+                target.pid = 0  # perhaps it is another process by now
+        owed = self.ledger.begin_deletes(target.id) if fate is not PAST else ()
+        entries = () if fate in SERVED_ELSEWHERE else job.entries
+        job.chain.begin(self._plugins.plans.of_delete(job.event, owed, entries, target))
+
+    def before_feed(self, job: PluginJob, step: PluginStep) -> None:
+        """Notes a create before its plugin knows of it."""
+        if job.state == CREATE:
+            if step.owes_delete:
+                self.ledger.add(job.target, step.entry)
+            else:
+                self.ledger.know(job.target)
+
+    def on_not_started(self, job: PluginJob, step: PluginStep) -> bool:
+        """Puts the delete of a plugin that could not be started back; returns whether the log says so."""
+        is_owed = job.state == DELETE and self.ledger.put_back(job.target.id, step.entry)
+        if not is_owed or job.is_awaited:
+            return True
+        now = self._loop.time()
+        is_news = now - self._logged_at.get(step.name, -LOGGING) >= LOGGING
+        if is_news:
+            self._logged_at[step.name] = now
+        return is_news
+
+    def on_done(self, job: PluginJob, step: PluginStep) -> None:
+        """Notes that the delete of a plugin has ended, or is not waited for any longer."""
+        if job.state == DELETE:
+            self.ledger.end_delete(job.target.id, step.entry)
+
+    def give_up(self) -> None:
+        """The process ends. A delete that runs counts as ended: its plugin has the request, and is left to finish."""
+        for job in self.queue.running():
+            if job.chain.state is RUNNING:
+                self.on_done(job, job.chain.steps[0])
+
+    def on_end(self, job: PluginJob) -> None:
+        """Notes what becomes of the id, and starts the jobs that have waited for this one."""
+        self.queue.remove(job)
+        try:
+            self._free_id(job)
+        finally:
+            self.queue.start_after(job)
+
+    def _free_id(self, job: PluginJob) -> None:
+        """Frees the id, tries deletes again later that could not be started, and forgets what has been removed."""
+        id_ = job.target.id
+        if job.state == DELETE:
+            self._pods.forget(id_)
+            is_past = job.turn is not None and job.turn.fate is PAST
+            if id_ in self.ledger and not is_past and all(other.state == UPDATE for other in self.queue.of(id_)):
+                self._try_later(id_)
+        plans = self._plugins.plans
+        if (job.state == DELETE and not plans.runs_at_removals) or not plans.end_is_told:
+            self._removed.add(id_)
+        self._forget_if_removed(id_)
+
+    def _try_later(self, id_: str) -> None:
+        """Sets the timer after which all deletes that an id is owed are tried again."""
+        wait, _ = self._retries.get(id_, (FIRST_RETRY, None))
+        timer = self._loop.call_at(self._loop.time() + wait, partial(self.run_owed, id_))
+        self._retries[id_] = min(2 * wait, LAST_RETRY), timer
+
+    def _forget_if_removed(self, id_: str) -> None:
+        if id_ in self._removed and not self.queue.of(id_) and id_ not in self.ledger:
+            self._removed.discard(id_)
+            self.ledger.forget(id_)
+            if retry := self._retries.pop(id_, None):
+                retry[1].cancel()

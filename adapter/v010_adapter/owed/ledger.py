@@ -1,0 +1,298 @@
+"""Which plugins got a create for which id, so that each of them gets one delete for it.
+
+A create counts once its plugin was spawned, whatever the result. Memory has a `Record` of each id, and the disk has a
+copy of it for other processes. Whoever changes a record has the lock of its id (`turns`), and replaces the file before
+the plugin gets its request. No event fails for an error of the disk. Which copy counts at an event:
+
+    memory    once all files have been read, and while no other adapter writes (`is_current`)
+    the file  else: it is read when the turn of the event has come
+    memory    for an id in `_unwritten`, whose file could not be written, or is damaged. It is written again and again
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from itertools import islice
+
+from v010_adapter.base.loop import NO_TIMER, Loop
+from v010_adapter.errors import reason_of
+from v010_adapter.host.runtime_directory import FORGOTTEN, RuntimeDirectory
+from v010_adapter.legacy.config import Entry
+from v010_adapter.legacy.request import Target
+from v010_adapter.owed import records
+from v010_adapter.owed.records import Key, Record
+
+log = logging.getLogger(__name__)
+
+RETRY = 1.0
+"""Seconds until records that could not be written or read are tried again."""
+SLICE = 100
+"""Records that are read or written in one turn of the loop, which take a few milliseconds."""
+
+
+class Ledger:
+    """The creates without a delete, by id, and what the creates knew."""
+
+    def __init__(self, loop: Loop, directory: RuntimeDirectory | None) -> None:
+        """Without a directory, what is owed is forgotten with this process."""
+        self._loop = loop
+        self._directory = directory
+        self._records: dict[str, Record] = {}
+        self._unwritten: dict[str, Record] = {}
+        """The records whose file is not as it should be. Some have been forgotten: their file is to be removed."""
+        self._is_shared = False
+        """Whether another adapter may write records."""
+        self._is_read = False
+        """Whether all files have been read since that was so."""
+        self._on_read: list[Callable[[], object]] = []
+        self._on_written: list[Callable[[], object]] = []
+        self._work: Generator[None, None, None] | None = None
+        """What writes the records in `_unwritten`, and reads all files, in slices."""
+        self._timer = NO_TIMER
+        """When that begins again."""
+        self.fault = ""
+        """Why a kill of this process would forget what is owed, or repeat what is done; empty if it would not."""
+        self.read_all()
+
+    def __len__(self) -> int:
+        """Returns the number of ids that are owed a delete."""
+        return len(self.ids())
+
+    def __contains__(self, id_: str) -> bool:
+        """Whether some plugin is owed a delete for the id."""
+        record = self._records.get(id_)
+        return record is not None and bool(record.owed)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether memory has all that the files have."""
+        return self._is_read and not self._is_shared
+
+    def ids(self) -> list[str]:
+        """Returns the ids that are owed a delete."""
+        return [id_ for id_, record in self._records.items() if record.owed]
+
+    def keys(self, id_: str, since: float) -> set[Key]:
+        """Returns the plugins whose creates of an id have been noted since a moment."""
+        record = self._records.get(id_)
+        return {key for key, create in record.owed.items() if create.at >= since} if record is not None else set()
+
+    def target(self, id_: str) -> Target | None:
+        """Returns what the creates of an id knew."""
+        record = self._records.get(id_)
+        return None if record is None else record.target
+
+    def containers_of(self, pod: str) -> list[str]:
+        """Returns the ids of the containers of a pod that have not been forgotten."""
+        for name in () if self.is_current else self._names(records.prefix_of(pod)) or ():
+            self._read(name)
+        return [id_ for id_, record in self._records.items() if record.target.sandbox_id == pod != id_]
+
+    # Creates and deletes
+
+    def know(self, target: Target) -> Record:
+        """Keeps what a create knows. A later create replaces an earlier one, unless only the earlier knew the pid."""
+        record = self._records.get(target.id)
+        if record is None:
+            record = self._records[target.id] = Record(target)
+        elif target.pid or not record.target.pid:
+            record.target = target
+        return record
+
+    def add(self, target: Target, entry: Entry) -> None:
+        """Notes that a plugin's create is started. Of a plugin that is owed a delete, only the moment is new."""
+        record = self.know(target)
+        is_first, is_new = not (record.owed or record.running), record.add(entry, self._loop.time())
+        if is_first and not records.fits(target):
+            log.warning(
+                "%s: its spec and labels have more than %d KiB: a delete after this process goes without them",
+                *(target, records.MOST_KEPT >> 10),
+            )
+        if is_new or self._is_shared:
+            self._write(record)
+
+    def add_later(self, target: Target, entries: Iterable[Entry]) -> None:
+        """Notes creates that count as run. There may be thousands of records: they are written in slices."""
+        record = self._records.get(target.id) or self.know(target)
+        for entry in entries:
+            record.add(entry, self._loop.time())
+        self._write_later(record)
+
+    def begin_deletes(self, id_: str) -> tuple[Entry, ...]:
+        """Returns the plugins that are owed a delete, as configured at their creates.
+
+        Their deletes run until the caller calls `end_delete` or `put_back`.
+        """
+        record = self._records.get(id_)
+        return () if record is None else record.begin_deletes()
+
+    def end_delete(self, id_: str, entry: Entry) -> None:
+        """Notes that a plugin's delete has ended, if it was owed one."""
+        record = self._records.get(id_)
+        if record is not None and record.running.pop(entry.key, None) is not None:
+            self._write(record)
+
+    def put_back(self, id_: str, entry: Entry) -> bool:
+        """Notes that a plugin's delete could not be started; returns whether the plugin is owed it still."""
+        record = self._records.get(id_)
+        return record is not None and record.put_back(entry)
+
+    def forget(self, id_: str) -> None:
+        """Forgets what the creates of an id knew: it has been removed."""
+        self._records.pop(id_, None)
+
+    # Reading
+
+    def refresh(self, target: Target) -> None:
+        """Reads the file of an id, if it may have more than memory."""
+        if self._is_shared or not self._is_read:
+            record = self._records.get(target.id)
+            self._read(record.name if record else records.name_of(target), target.id)
+
+    def expect_changes(self, *, is_shared: bool, is_remade: bool = False) -> None:
+        """Other adapters may have written records, or may write them. `is_remade`: the directory was removed."""
+        was_shared, self._is_shared = self._is_shared, is_shared
+        if is_remade:
+            self._write_all_later()
+        if is_remade or (not is_shared and (was_shared or self._is_read)):
+            self.read_all()
+
+    def read_all(self, then: Callable[[], object] | None = None) -> None:
+        """Reads all records, in slices, and calls back after the last one."""
+        self._is_read = False
+        self._on_read = [then] if then is not None else self._on_read
+        self._begin_work()
+
+    def _names(self, prefix: str) -> list[str] | None:
+        """Returns the names of files that begin with a prefix; None if they cannot be read."""
+        try:
+            return self._directory.names(prefix, is_alone=not self._is_shared) if self._directory is not None else []
+        except OSError as error:
+            self._complain(error)
+            return None
+
+    def _read(self, name: str, id_: str = "") -> bool:
+        """Takes what a file has into memory; returns False if it cannot be read."""
+        if self._directory is None:
+            return True
+        try:
+            text = self._directory.read(name)
+        except OSError as error:
+            self._complain(error, name)
+            return False
+        found = None if text is None else records.decode(name, text)
+        id_ = id_ or (found.target.id if found else "")
+        known = self._records.get(id_)
+        if id_ in self._unwritten:
+            pass  # memory counts
+        elif text is not None and found is None:
+            self._mend(name, known)
+        elif known is not None:
+            owed = found.owed if found is not None else {}
+            known.owed = {key: create for key, create in owed.items() if key not in known.running}
+        elif found is not None:
+            self._records[id_] = found
+        return True
+
+    def _mend(self, name: str, known: Record | None) -> None:
+        """A file is damaged: it is written again. If it is unknown here and to others, it is removed."""
+        if known is not None and (known.owed or known.running):
+            self._write_later(known)
+        elif self._directory is not None and not self._is_shared:
+            log.warning("%s/%s is damaged: the deletes that it had do not come", self._directory.path, name)
+            with suppress(OSError):
+                self._directory.replace(name, b"")
+
+    # Writing
+
+    def _write(self, record: Record) -> None:
+        """Makes a file be as memory has its record; later, if that fails."""
+        self._unwritten.pop(record.target.id, None)
+        try:
+            if self._directory is not None:
+                self._directory.replace(record.name, records.encode(record))
+        except OSError as error:
+            self._complain(error, record.name)
+            self._write_later(record)
+
+    def _write_later(self, record: Record) -> None:
+        self._unwritten[record.target.id] = record
+        self._begin_work_later()
+
+    def _write_all_later(self) -> None:
+        """The directory is a new one. Of what other adapters have written there, they know more."""
+        there = set(self._names(records.PREFIX) or ())
+        for record in self._records.values():
+            if (record.owed or record.running) and record.name not in there:
+                self._write_later(record)
+
+    def when_written(self, callback: Callable[[], object]) -> None:
+        """Calls back when no file is to be written: at once, if they are few."""
+        self._on_written = [callback]
+        self._begin_work()
+        deque(islice(self._write_each(), SLICE), maxlen=0)
+
+    def write_now(self) -> None:
+        """The process ends: writes what is to be written later."""
+        deque(self._write_each(), maxlen=0)
+
+    def _write_each(self) -> Iterator[None]:
+        while self._unwritten:
+            record = next(iter(self._unwritten.values()))
+            record.target.let_go_of_messages()
+            self._write(record)
+            if record.target.id in self._unwritten:
+                return  # the disk is full
+            yield
+        while self._on_written:
+            self._on_written.pop()()
+
+    # In slices, between which events are served
+
+    def _begin_work_later(self) -> None:
+        if self._work is None and self._timer.callback is None:
+            self._timer = self._loop.call_at(self._loop.time() + RETRY, self._begin_work)
+
+    def _begin_work(self) -> None:
+        self._timer.cancel()
+        self._work = work = self._write_and_read()
+        self._loop.call_soon(partial(self._go_on, work))
+
+    def _go_on(self, work: Generator[None, None, None]) -> None:
+        if work is self._work and len(list(islice(work, SLICE))) == SLICE:
+            self._loop.call_soon(partial(self._go_on, work))
+
+    def _write_and_read(self) -> Generator[None, None, None]:
+        yield from self._write_each()
+        if not self._is_read:
+            yield from self._read_each()
+        self._work = None
+        if self._unwritten or not self._is_read:
+            self._begin_work_later()
+        elif self.fault:
+            log.info("the records have all that is owed again")
+            self.fault = ""
+        while self._on_read:
+            self._on_read.pop()()
+
+    def _read_each(self) -> Iterator[None]:
+        names = self._names(records.PREFIX)
+        is_read = names is not None
+        known = {record.name: id_ for id_, record in self._records.items()}  # others may have run their deletes
+        for name, id_ in {**dict.fromkeys(names or (), ""), **known}.items():
+            is_read &= self._read(name, id_)
+            yield
+        self._is_read = is_read
+
+    def _complain(self, error: OSError, name: str = "") -> None:
+        """Logs, once, what is not kept. That the directory cannot be used is told by `turns`."""
+        self._begin_work_later()
+        if self._directory is not None and self._directory.fd >= 0:
+            text = f"{self._directory.path}/{name}: {reason_of(error)}: {FORGOTTEN}"
+            if not self.fault:
+                log.warning("%s", text)
+            self.fault = text

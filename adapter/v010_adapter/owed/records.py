@@ -1,0 +1,163 @@
+"""The record of a pod or container: which plugins are owed a delete for it; its file is one JSON document. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from functools import lru_cache
+from json.encoder import encode_basestring_ascii as _quote
+from typing import Any, NamedTuple, TypeAlias
+
+from v010_adapter.host.runtime_directory import file_name
+from v010_adapter.legacy.config import Entry
+from v010_adapter.legacy.request import Target
+
+MOST_KEPT = 32 << 10
+"""Maximum bytes of spec and labels together. A larger pair is left out: pod authors choose its size."""
+PREFIX = "+"
+"""How the names of all files begin."""
+_CONTROL = re.compile(r"[\x00-\x1f]")
+
+Key: TypeAlias = tuple[str, int]
+"""The key of an entry of conf.json."""
+
+
+class Create(NamedTuple):
+    """A create that was started: by which plugin as configured then."""
+
+    entry: Entry
+    at: float
+    """When the create was noted, on the clock that all processes share."""
+
+
+class Record:
+    """A pod or container, and the creates whose delete has not ended. Without such creates it has no file."""
+
+    __slots__ = ("name", "owed", "running", "target")
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        """As its creates knew it."""
+        self.name = name_of(target)
+        """The name of its file."""
+        self.owed: dict[Key, Create] = {}
+        """The creates whose delete has not begun."""
+        self.running: dict[Key, Create] = {}
+        """The creates whose delete has begun in this process. For other processes they are owed."""
+
+    def add(self, entry: Entry, at: float) -> bool:
+        """Adds a create; returns whether its plugin was owed no delete. Else only the moment is new."""
+        earlier = self.owed.get(entry.key)
+        self.owed[entry.key] = Create(entry if earlier is None else earlier.entry, at)
+        return earlier is None
+
+    def begin_deletes(self) -> tuple[Entry, ...]:
+        """Returns the plugins that are owed a delete; the deletes count as running."""
+        owed, self.owed = self.owed, {}
+        self.running.update(owed)
+        return tuple(create.entry for create in owed.values())
+
+    def put_back(self, entry: Entry) -> bool:
+        """Notes that a plugin's delete could not be started; returns whether the plugin is owed it still."""
+        create = self.running.pop(entry.key, None)
+        if create is not None:
+            self.owed[entry.key] = create
+        return create is not None
+
+
+def name_of(target: Target) -> str:
+    """Returns the name of the file of a pod or container: `+POD+ID`."""
+    return f"{PREFIX}{file_name(target.sandbox_id)}+{file_name(target.id)}"
+
+
+def prefix_of(pod: str) -> str:
+    """Returns how the names of the files of a pod and its containers begin."""
+    return f"{PREFIX}{file_name(pod)}+"
+
+
+def fits(target: Target) -> bool:
+    """Whether the file has the spec and labels of a target."""
+    return len(target.spec) + len(target.labels) <= MOST_KEPT
+
+
+def encode(record: Record) -> bytes:
+    """Returns the file of a record, empty if there is to be none."""
+    creates = b",".join(map(_create, (*record.running.values(), *record.owed.values())))
+    return creates and b'%b,"creates":[%b]}\n' % (_head(record.target), creates)
+
+
+@lru_cache(1)
+def _head(target: Target) -> bytes:
+    """Returns the part that is the same for all plugins of an event."""
+    spec, labels = (target.spec, target.labels) if fits(target) else (b'{"resources":null}', b"{}")
+    text = (
+        f'{{"id":{_quote(target.id)},"names":[{",".join(map(_quote, target.names))}],'
+        f'"sandbox":{_quote(target.sandbox_id)},"pid":{target.pid},"started":{target.started},'
+        f'"cgroup":{_quote(target.cgroups_path)}'
+    )
+    return b'%b,"spec":%b,"labels":%b' % (text.encode(), _quoted(spec), _quoted(labels))
+
+
+def _create(create: Create) -> bytes:
+    entry = create.entry
+    text = f'{{"at":{create.at!r},"type":{_quote(entry.type)},"number":{entry.number},"version":{_quote(entry.version)}'
+    return b'%b,"conf":%b}' % (text.encode(), b"null" if entry.conf is None else _quoted(entry.conf))
+
+
+def decode(name: str, text: bytes) -> Record | None:
+    """Returns the record in a file, None if the file is damaged, or another one's."""
+    try:
+        record = _record(json.loads(text))
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
+        return None
+    record.name = name
+    return record if name.endswith(f"+{file_name(record.target.id)}") else None
+
+
+def _record(document: dict[str, Any]) -> Record:
+    _check(document, str, "id", "sandbox", "cgroup")
+    _check(document, int, "pid", "started")
+    _check(document, list, "names", "creates")
+    target = Target.restored(
+        *(document[key] for key in ("id", "sandbox", "pid", "cgroup")),
+        spec=_bytes(document["spec"]),
+        labels=_bytes(document["labels"]),
+    )
+    target.started = document["started"]
+    target.names = tuple(document["names"])
+    "".join(target.names).encode()  # raises for others than texts
+    record = Record(target)
+    for made in document["creates"]:
+        _check(made, str, "type", "version")
+        _check(made, int, "number")
+        if not math.isfinite(made["at"]):
+            raise ValueError("at")
+        conf = None if made["conf"] is None else _bytes(made["conf"])
+        entry = Entry(made["type"], made["number"], made["version"], conf)
+        record.owed[entry.key] = Create(entry, made["at"])
+    return record
+
+
+def _check(document: Any, kind: type, *keys: str) -> None:
+    """Raises TypeError or ValueError for a value of another kind, and for one that could not be written again."""
+    for key in keys:
+        value: Any = document[key]
+        if type(value) is not kind:
+            raise TypeError(key)
+        if isinstance(value, str):
+            value.encode()  # raises for a lone surrogate
+
+
+def _quoted(text: bytes) -> bytes:
+    """Returns JSON, which may have invalid UTF-8, as a string of JSON."""
+    if text.isascii():  # JSON has no control characters
+        return b'"%b"' % text.replace(b"\\", rb"\\").replace(b'"', rb"\"")
+    return _quote(text.decode("utf-8", "surrogateescape")).encode()
+
+
+def _bytes(text: str) -> bytes:
+    """Returns what `_quoted` took. Raises ValueError if that was no JSON, which has no control characters."""
+    if _CONTROL.search(text):
+        raise ValueError("a control character")
+    return text.encode("utf-8", "surrogateescape")

@@ -1,0 +1,313 @@
+"""Runs a job: carries out the actions of its state machine, and reports to it what the programs and timers do."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+from nri import Deferred
+from nri.deferred import in_turn
+from v010_adapter.base.loop import NO_TIMER, Timer
+from v010_adapter.errors import ProgramError
+from v010_adapter.programs.chain import ENDED, SPAWN, WAITING, Action, Actions, Chain, Failure, Step
+from v010_adapter.programs.process import Process
+from v010_adapter.programs.runner import DONE, FAILED, LATE, Runner
+from v010_adapter.programs.work import Observer, Work, quoted
+
+log = logging.getLogger(__name__)
+
+S = TypeVar("S", bound=Step)
+T = TypeVar("T")
+
+LARGE = 128 << 10
+"""Bytes of a message from which on requests and results are worth a child process.
+
+Measured: at most 0.7 µs for each byte of a message, and 10 ms for a process.
+"""
+_BUG = "meets a bug of the adapter, which has logged it"
+_RESULT_BUG = Failure(f"its result {_BUG}")
+
+
+class Driver(Work[S]):
+    """Runs the programs of one event. A subclass says what the programs are, and what becomes of their output."""
+
+    def __init__(
+        self, runner: Runner, chain: Chain[S], observer: Observer[Any, S] | None = None, late_limit: float = 0
+    ) -> None:
+        """Takes what spawns programs, the programs, who is told of them, and the seconds they get after the answer."""
+        self.answer: Deferred[Any] = Deferred()
+        """What the runtime gets; the job may go on after it."""
+        self.chain = chain
+        self._runner = runner
+        self._observer = observer or Observer()
+        self._late_limit = late_limit
+        self._step: S
+        """The program that was started last, or could not be started."""
+        self._slowest: tuple[float, S] | None = None
+        """Of the programs that have printed a result, the one that took longest, with its seconds."""
+        self._process: Process | None = None
+        self._deadline = self._limit = NO_TIMER
+        self.is_large = False
+        """Whether requests are made and results are read in a child process."""
+        self._large = "", 0.0
+        self._left: dict[Process, Timer] = {}
+        """The programs that have been left without a result and still run; each with the end of the wait for it."""
+        self._is_told = False
+        """Whether the log says that the job goes on after the answer."""
+
+    # Actions
+
+    def answer_by(self, moment: float) -> None:
+        """Answers the event at `moment`, on the loop's clock, at the latest."""
+        if not self.chain.is_answered:
+            self._deadline = self._runner.loop.call_at(moment, self._on_time_up)
+
+    def be_large(self, size: int, due: float) -> None:
+        """Makes requests and reads results in a child process, until shortly before `due`, while others are served."""
+        self.is_large, self._large = True, (f"a container of {size} bytes", due)
+
+    def go(self) -> None:
+        """Starts the job: the jobs before it have ended."""
+        try:
+            self._observer.at_turn(self)
+        except Exception:  # others wait for its end
+            log.exception("a bug: %s runs no program", self)
+            self.chain.begin(())
+        if self.is_large and not self.chain.is_over:
+            in_turn(self._prepare()).then(self._go_prepared)
+        else:
+            self._do(self.chain.go())
+
+    def _go_prepared(self, _: None, bug: Exception | None) -> None:
+        if bug is not None:  # the request is made here, and meets it again
+            log.error("a bug: %s: its first request: %s", self, bug)
+        if self.chain.state is WAITING:  # else the event has been answered meanwhile, and no program is left to run
+            self._do(self.chain.go())
+
+    def _apart(self, compute: Callable[[], T]) -> Deferred[T]:
+        """Returns what a function returns in a child process; fails with Oversized if that takes too long."""
+        from v010_adapter.programs.apart import computed  # noqa: PLC0415 - only for large containers
+
+        what, due = self._large
+        if self.chain.is_answered:
+            due = self._runner.loop.time() + self._late_limit
+        return computed(self._runner.loop, compute, due, what)
+
+    def _do(self, actions: Actions) -> None:
+        """Carries out actions, and the actions that a program leads to that cannot be started."""
+        if self.chain.failures:
+            self._report()
+        due = list(actions)
+        for action in due:
+            try:
+                due += _ACTIONS[action](self) or ()
+            except Exception:
+                _log_bug(self, action)
+
+    def _start(self) -> Actions:
+        """Starts the current program; returns what follows if that is not possible."""
+        step = self._step = self.chain.steps[0]
+        try:
+            program = self._program(step)
+            try:
+                self._process = self._runner.spawn(program, self._on_exit)
+            except OSError as error:
+                raise step.error(f"{program.path}: {error.strerror}") from None
+        except ProgramError as error:
+            reason = error.reason
+        except Exception:  # the job must go on, for others wait for its end
+            log.exception("a bug: %s cannot be started", step.name)
+            reason = f"its start {_BUG}"
+        else:
+            self._feed(self._process)
+            self._set_limit()
+            return ()
+        is_told = _safely(self, "a failed start", True, self._observer.on_not_started, self, step)
+        actions = self.chain.not_started(reason)
+        self._report(is_told=is_told)
+        return actions
+
+    def _feed(self, process: Process) -> None:
+        try:
+            request = self._request(self._step)
+            self._observer.before_feed(self, self._step)
+        except Exception:  # the program has been spawned: its exit must be watched all the same
+            log.exception("a bug: there is no request for %s", self._step.name)
+            request = b""
+            process.kill()
+        process.feed(request)
+
+    def _set_limit(self) -> None:
+        """Sets the timer for the current program's time limit, if it has one."""
+        assert self._process is not None  # noqa: S101 - a program runs
+        limits = [self._step.policy.timeout] if self._step.policy.timeout else []
+        if self.chain.is_answered:
+            limits.append(self._late_limit)
+        if limits:
+            self._limit.cancel()
+            self._limit = self._runner.loop.call_at(self._process.started + min(limits), self._on_limit)
+
+    def _answer(self) -> None:
+        self._deadline.cancel()
+        if self.chain.error is not None:
+            self.answer.fail(self.chain.error)
+            return
+        try:
+            self.answer.complete(self._response())
+        except Exception as bug:  # what is raised is the answer to the call
+            self.answer.fail(bug)
+
+    def _leave(self) -> None:
+        process = self._detach()
+        self._runner.note(process, LATE)
+        self._on_left(process)
+        if process.status is not None:  # it has ended, and its result is being read
+            return
+        self._runner.leave(process, self._forget, kill=self._step.policy.kill)
+        over = process.started + self._late_limit
+        if over > self._runner.loop.time():
+            self._left[process] = self._runner.loop.call_at(over, lambda: self._forget(process))
+
+    def _forget(self, process: Process) -> None:
+        """Waits no longer for a program that has been left: it has exited, or its time is over."""
+        timer = self._left.pop(process, None)
+        if timer is not None:
+            timer.cancel()
+            self._end_if_alone()
+
+    def _next(self) -> None:
+        if self._is_told:
+            log.info("%s: it has ended after the answer", self)
+        self._end_if_alone()
+
+    def _end_if_alone(self) -> None:
+        """Lets the next jobs start, if none of the programs works on: a delete must not overtake its create."""
+        if self.chain.state is ENDED and not self._left:
+            self._observer.on_end(self)
+
+    # Inputs
+
+    def _on_exit(self, process: Process) -> None:
+        result = self._checked_result(process)
+        if isinstance(result, Deferred):
+            self._limit.cancel()  # the program has ended in time
+            result.then(partial(self._on_read, process))
+        else:
+            self._on_result(process, result)
+
+    def _on_read(self, process: Process, result: Any, bug: Exception | None) -> None:
+        if bug is not None:
+            log.error("a bug: %s: a result: %s", self, bug)
+        self._on_result(process, result if bug is None else _RESULT_BUG)
+
+    def _on_result(self, process: Process, result: Any) -> None:
+        if self._process is process:  # else the event has been answered meanwhile, without the result
+            self._note(process, result)
+            self._detach()
+            self._do(self.chain.exited(result))
+
+    def _on_time_up(self) -> None:
+        self._take_printed()
+        if self.chain.is_over:
+            self._do(self.chain.time_is_up(""))
+            return
+        running, reason = self._step if self._process is not None else None, self._lateness()
+        since = self._runner.loop.time() - self._process.started if self._process is not None else math.inf
+        if self._slowest is not None and self._slowest[0] > since:
+            reason += f": {_took(*self._slowest)}"
+        actions = self.chain.time_is_up(reason)
+        if self.chain.state is not ENDED:
+            log.warning("%s: %s; it goes on after the answer", self, running.error(reason) if running else reason)
+            self._is_told = True
+        self._do(actions)
+
+    def _on_limit(self) -> None:
+        reason = "" if self._take_printed() else self._lateness()
+        self._do(self.chain.limit_reached(reason))
+
+    def _take_printed(self) -> bool:
+        """Takes the result of a program that has printed it and works on; returns whether there is one."""
+        process = self._process
+        if process is None or not _safely(self, "its output", False, self._has_result, process):
+            return False
+        result = self._checked_result(process)
+        self._note(process, result)
+        self._do(self.chain.printed(result))
+        return True
+
+    def _checked_result(self, process: Process) -> Any:
+        """Returns what the program has printed as its result, or as a Failure; a Deferred for a large container."""
+        if process.too_long:
+            return Failure(f"no result (more than {process.max_stdout} bytes), {process.ending}")
+        return _safely(self, "a result", _RESULT_BUG, self._result, self._step, process)
+
+    def _note(self, process: Process, result: Any) -> None:
+        """Notes the time of a program that has printed its result, or has failed."""
+        seconds = self._runner.note(process, FAILED if isinstance(result, Failure) else DONE)
+        if self._slowest is None or seconds > self._slowest[0]:
+            self._slowest = seconds, self._step
+
+    def _detach(self) -> Process:
+        """Returns the current program, which is not waited for any longer."""
+        process, self._process = self._process, None
+        assert process is not None  # noqa: S101 - the chain has been in the state RUNNING
+        if self._limit is not NO_TIMER:
+            self._limit.cancel()
+        _safely(self, "the end of a program", None, self._observer.on_done, self, self._step)
+        return process
+
+    def _lateness(self) -> str:
+        """Counts that the current program is late; returns why."""
+        if self.chain.state is not WAITING:  # else the jobs before it are late
+            self._runner.accounts[self._step.name].late += 1
+        if self._process is not None:
+            return f"no result within {self._runner.loop.time() - self._process.started:.1f} s"
+        return _took(*self._slowest) if self._slowest is not None else self._lateness_before()
+
+    def _report(self, *, is_told: bool = True) -> None:
+        for error in self.chain.failures:
+            self._runner.accounts[error.program].fail(error.reason)
+            if is_told:
+                log.error("%s: %s%s", self, error, "" if error is self.chain.error else " (tolerated)")
+
+
+def _safely(driver: Driver[Any], doing: object, instead: T, function: Callable[..., T], *arguments: Any) -> T:
+    """Returns what a function returns; `instead` if it meets a bug: others wait for the end of this job."""
+    try:
+        return function(*arguments)
+    except Exception:
+        _log_bug(driver, doing)
+        return instead
+
+
+def _log_bug(driver: Driver[Any], doing: object) -> None:
+    printed = driver._process and quoted(driver._process.stdout)
+    log.exception("a bug: %s: %s (its program has printed: %s)", driver, doing, printed)
+
+
+def _took(seconds: float, step: Step) -> str:
+    """Returns how long a program took, and what bounds it."""
+    return f"{step.name} took {seconds:.1f} s ({step.limit})"
+
+
+def _kill_if_asked(driver: Driver[Any]) -> None:
+    if driver._process is not None and driver._step.policy.kill:
+        driver._runner.kill(driver._process)
+
+
+def _let_work(driver: Driver[Any]) -> None:
+    driver._runner.let_work(driver._detach())
+
+
+_ACTIONS: Mapping[Action, Callable[[Driver[Any]], Actions | None]] = {
+    SPAWN: Driver._start,
+    Action.SET_LIMIT: Driver._set_limit,
+    Action.ANSWER: Driver._answer,
+    Action.KILL_IF_ASKED: _kill_if_asked,
+    Action.LEAVE: Driver._leave,
+    Action.LET_WORK: _let_work,
+    Action.NEXT: Driver._next,
+}

@@ -1,0 +1,300 @@
+"""Runs a program, of a legacy plugin or of a precreate hook. Only this module executes programs.
+
+The program gets the request on stdin and prints the result on stdout. A program that does not read, does not end, or
+leaves children with its pipes must not affect the adapter or other programs.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import NamedTuple, Self
+
+from nri.scripts import start_error
+from v010_adapter.base.loop import NO_TIMER, READ, WRITE, Loop
+from v010_adapter.host.mount_namespace import programs_namespace
+from v010_adapter.programs.children import children
+from v010_adapter.programs.stderr import Lines
+
+MAX_STDOUT = 1 << 20
+"""Maximum bytes by which a result may exceed its request. A program that is left may write as much to stderr."""
+WATCH_PIPES_AFTER = 0.02
+"""Seconds after which the pipes of a running program are watched."""
+STILL_RUNNING = "still running"
+"""The ending of a program that has not ended."""
+_CHUNK = 64 << 10
+
+
+class Program(NamedTuple):
+    """What is executed, and what the log calls it."""
+
+    name: str
+    path: str
+    argv: tuple[str, ...]
+    environ: Mapping[str, str]
+
+
+class Process:
+    """A running program. `on_end` is called once, after the exit, when the output has been read."""
+
+    def __init__(
+        self, loop: Loop, program: Program, on_end: Callable[[Self], None], on_line: Callable[[str], None]
+    ) -> None:
+        """Starts a program; `feed` gives it the request.
+
+        `on_line` gets each line of stderr. Raises OSError when the program cannot be started.
+        """
+        self.name = program.name
+        self.started = loop.time()
+        """When the program was started, on the loop's clock."""
+        self.status: int | None = None
+        """None while the program runs, then its exit code, or minus the number of the signal that killed it."""
+        self._loop = loop
+        self._on_end = on_end
+        self._stderr = Lines(on_line)
+        self._stdout = bytearray()
+        self.max_stdout = MAX_STDOUT
+        """Maximum bytes of the result. A large container is larger as a result, too."""
+        self.too_long = False
+        """Whether the output is longer than `max_stdout`."""
+        self._request = memoryview(b"")
+        """What is left to be written of the request; no copy, because a pipe takes a large request in many parts."""
+        self._pipes_timer = NO_TIMER
+        self._watched: set[int] = set()
+        """The descriptors that the loop watches."""
+        self._is_left = self._is_waiting = False
+        self._pidfd = -1
+        self._child_ends = self._spawn(program)
+
+    def wait(self, on_output: Callable[[Self], None]) -> None:
+        """Lets the program wait for its request. `on_output` is called if the program writes something before that."""
+        self._is_waiting = True
+        self._part_pipes()
+        for name in ("_out", "_err"):
+            self._watch_pipe(getattr(self, name), partial(self._read_early, name, on_output))
+
+    @property
+    def is_fit(self) -> bool:
+        """Whether the program, which waits, has neither ended nor written anything, nor closed its stdout.
+
+        Its stderr may be closed: many scripts send that to a file.
+        """
+        events = select.poll()
+        for fd in (self._pidfd, self._out, self._err):
+            if fd >= 0:
+                events.register(fd, select.POLLIN)
+        return self._out >= 0 and not events.poll(0)
+
+    def serve(self, name: str, on_end: Callable[[Self], None], on_line: Callable[[str], None]) -> None:
+        """Ends the wait: `feed` must follow at once. The log calls the program by this name from now on.
+
+        `started` becomes the moment of the event.
+        """
+        self.name = name
+        self.started = self._loop.time()
+        self._stop_waiting(on_end, on_line)
+
+    def discard(self, on_end: Callable[[Self], None] = lambda _: None) -> None:
+        """Kills the program, and what it has started: none of them must see an empty stdin."""
+        self._kill_group()
+        self._stop_waiting(on_end, lambda _: None)
+        self.kill()
+
+    def feed(self, request: bytes) -> None:
+        """Writes the request to stdin, closes stdin, and starts to watch the program. Call this once, at once."""
+        self._request = memoryview(request)
+        self.max_stdout += len(request)
+        if len(request) > select.PIPE_BUF:  # a pipe takes so much at once
+            os.set_blocking(self._in, False)
+        if not self._write():
+            self._watch_pipe(self._in, self._write, WRITE)
+        # What follows can wait until the program has its request: the program works meanwhile.
+        self._part_pipes()
+        # Most programs end before this timer. Their pipes are read once at the exit, which is faster.
+        self._pipes_timer = self._loop.call_at(self.started + WATCH_PIPES_AFTER, self._watch_pipes)
+
+    @property
+    def stdout(self) -> bytes:
+        """The output so far, at most `max_stdout` bytes plus one chunk."""
+        if self.status is None:
+            self._drain("_out")
+        return bytes(self._stdout)
+
+    @property
+    def last_line(self) -> str:
+        """The last line of stderr that was logged, for errors: it often says what is wrong."""
+        return self._stderr.last
+
+    @property
+    def ending(self) -> str:
+        """How the program ended, for errors and the log."""
+        if self.status is None:
+            return STILL_RUNNING
+        return f"exit code {self.status}" if self.status >= 0 else f"killed by signal {-self.status}"
+
+    def leave(self) -> None:
+        """Stops waiting for the program, which works on: a pipe is closed when the program floods it."""
+        self._is_left = True
+
+    def kill(self) -> None:
+        """Kills the process, never its group. Does nothing after the exit."""
+        if self.status is None:
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    def _spawn(self, program: Program) -> Sequence[int]:
+        """Starts the program; returns the descriptors of the program's ends of the pipes."""
+        _, path, argv, environ = program
+        fds: list[int] = []
+        try:
+            for _ in range(3):
+                fds += os.pipe()
+            child_in, self._in, self._out, child_out, self._err, child_err = fds
+            with programs_namespace:
+                self.pid = children.spawn(path, argv, environ, (child_in, child_out, child_err))
+            self._watch_exit()
+        except (AttributeError, OSError, ValueError) as error:
+            for fd in fds:
+                os.close(fd)
+            if isinstance(error, OSError):
+                raise start_error(path, error) from None
+            # A NUL character, a variable that Python does not pass on, a Python without pidfd_open.
+            raise OSError(errno.EINVAL, str(error)) from None
+        return child_in, child_out, child_err
+
+    def _part_pipes(self) -> None:
+        """Leaves the program's ends of the pipes to the program alone."""
+        if self._child_ends:
+            for fd in self._child_ends:
+                os.close(fd)
+            for fd in (self._out, self._err):
+                os.set_blocking(fd, False)  # our ends only: the program gets blocking pipes
+            self._child_ends = ()
+
+    def _watch_exit(self) -> None:
+        """Watches for the exit. A program that cannot be watched is killed."""
+        try:
+            self._pidfd = os.pidfd_open(self.pid)
+            self._loop.watch(self._pidfd, self._on_exit)
+            self._watched.add(self._pidfd)
+        except (AttributeError, OSError):
+            self._close("_pidfd")
+            os.kill(self.pid, signal.SIGKILL)
+            children.reap(self.pid)
+            raise
+
+    def _watch_pipes(self) -> None:
+        for name in ("_out", "_err"):
+            if (fd := getattr(self, name)) >= 0:
+                self._watch_pipe(fd, partial(self._take, name))
+
+    def _watch_pipe(self, fd: int, callback: Callable[[], object], events: int = READ) -> None:
+        """Watches a pipe of the running program. Without that, the program could wait for us for ever."""
+        try:
+            self._loop.watch(fd, callback, events)
+            self._watched.add(fd)
+        except OSError as error:
+            self._stderr.on_line(f"(a pipe cannot be watched: {error.strerror}: the program is killed)")
+            self.kill()
+
+    def _write(self) -> bool:
+        """Writes as much of the request as the pipe takes; returns whether stdin is done.
+
+        A program that does not read its request is no error.
+        """
+        try:
+            written = os.write(self._in, self._request)
+        except BlockingIOError:
+            return False
+        except OSError:  # the program has closed its stdin, or has ended
+            written = len(self._request)
+        if written < len(self._request):
+            self._request = self._request[written:]
+            return False
+        self._close("_in")
+        return True
+
+    def _take(self, name: str) -> int:
+        """Takes what a pipe has now; returns the number of bytes."""
+        chunk = self._read(name)
+        if chunk and name == "_err":
+            self._stderr.add(chunk)
+            if self._is_left and self._stderr.size > MAX_STDOUT:
+                self._close_flooded("_err", "stderr")
+        elif not self.too_long:
+            self._stdout += chunk
+            self.too_long = len(self._stdout) > self.max_stdout
+        elif chunk and self._is_left:
+            self._close_flooded("_out", "stdout")
+        return len(chunk)
+
+    def _close_flooded(self, name: str, stream: str) -> None:
+        amount = f"more than {MAX_STDOUT} bytes on {stream}"
+        self._stderr.on_line(f"({amount} from a program that was left: the pipe is closed)")
+        self._close(name)
+
+    def _read(self, name: str) -> bytes:
+        """Returns the bytes that can be read now; closes the pipe at its end."""
+        fd: int = getattr(self, name)
+        if fd < 0:
+            return b""
+        try:
+            chunk = os.read(fd, _CHUNK)
+        except BlockingIOError:
+            return b""
+        if not chunk:
+            self._close(name)
+        return chunk
+
+    def _read_early(self, name: str, on_output: Callable[[Self], None]) -> None:
+        if self._read(name):  # else the program has closed the pipe: most likely it ends
+            on_output(self)
+
+    def _stop_waiting(self, on_end: Callable[[Self], None], on_line: Callable[[str], None]) -> None:
+        self._is_waiting = False
+        self._on_end, self._stderr.on_line = on_end, on_line
+        for fd in self._watched - {self._pidfd}:
+            self._loop.unwatch(fd)
+        self._watched &= {self._pidfd}
+
+    def _kill_group(self) -> None:
+        """Kills all processes of the program; not after the exit: its pid may be used again."""
+        if self.status is None:
+            with suppress(OSError):
+                os.killpg(self.pid, signal.SIGKILL)
+
+    def _on_exit(self: Self) -> None:
+        if self._is_waiting:
+            self._kill_group()
+        self.status = children.reap(self.pid)
+        self._pipes_timer.cancel()
+        # The pipes hold the program's output now. Children that keep the pipes open are not waited for.
+        self._drain("_out")
+        self._drain("_err")
+        if self._stderr.size:
+            self._stderr.end()
+        try:
+            self._on_end(self)  # before the clean-up: the runtime waits
+        finally:
+            for name in ("_pidfd", "_in", "_out", "_err"):
+                if getattr(self, name) >= 0:
+                    self._close(name)
+
+    def _drain(self, name: str) -> None:
+        """Reads at most what a pipe can hold: a child left behind may go on writing."""
+        for _ in range(MAX_STDOUT // _CHUNK):
+            if self._take(name) < _CHUNK:
+                return
+
+    def _close(self, name: str) -> None:
+        fd: int = getattr(self, name)
+        if fd >= 0:
+            if fd in self._watched:
+                self._watched.remove(fd)
+                self._loop.unwatch(fd)
+            os.close(fd)
+            setattr(self, name, -1)

@@ -1,0 +1,91 @@
+"""What a job is to its driver: the programs of one event, what becomes of their output, and who is told of it."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Generator
+from typing import Any, Generic, TypeVar
+
+from nri import Answer
+from v010_adapter.programs.chain import Step
+from v010_adapter.programs.process import Process, Program
+
+J = TypeVar("J")
+S = TypeVar("S", bound=Step)
+
+_SHOWN = 200
+_ENV = re.compile(rb"""\\?["']env\\?["']""", re.IGNORECASE)
+
+
+class Observer(Generic[J, S]):
+    """Is told what becomes of jobs, and may name their programs. This one does nothing."""
+
+    def at_turn(self, job: J) -> None:
+        """A job is about to start: the jobs before it have ended. `job.chain.begin` may name its programs now."""
+
+    def before_feed(self, job: J, step: S) -> None:
+        """A program has been started, and is about to get its request."""
+
+    def on_not_started(self, job: J, step: S) -> bool:
+        """A program could not be started; returns whether the log says so."""
+        return True
+
+    def on_done(self, job: J, step: S) -> None:
+        """A program has exited, or is not waited for any longer."""
+
+    def on_end(self, job: J) -> None:
+        """A job has ended, and no program that was left without a result runs."""
+
+
+class Work(ABC, Generic[S]):
+    """The programs of one event."""
+
+    @abstractmethod
+    def _program(self, step: S) -> Program:
+        """Returns what is executed. Raises ProgramError."""
+
+    @abstractmethod
+    def _request(self, step: S) -> bytes:
+        """Returns what the program gets on stdin. Called after the spawn, while the program loads."""
+
+    @abstractmethod
+    def _result(self, step: S, process: Process) -> Any:
+        """Returns the result that the program has printed, or a Failure; of a large container, a Deferred.
+
+        Called once per program.
+        """
+
+    @abstractmethod
+    def _response(self) -> Any:
+        """Returns the answer to the event, which has not failed."""
+
+    def _prepare(self) -> Generator[Answer[Any], Any, None]:
+        """Makes the first request of a large container. Called before the first program is started."""
+        yield None
+
+    def _has_result(self, process: Process) -> bool:
+        """Whether the program, which still runs, has printed a result that counts."""
+        return False
+
+    def _on_left(self, process: Process) -> None:
+        """A program without a result is not waited for any longer."""
+
+    def _lateness_before(self) -> str:
+        """Returns why the job has not started."""
+        return "no time was left"
+
+
+def quoted(output: bytes) -> str:
+    """Returns the beginning of a program's output for a log line or an error.
+
+    It ends before a key `env`, which the values of variables follow: plugins often print an edited spec.
+    """
+    shown = _ENV.split(output[:_SHOWN], maxsplit=1)[0]
+    text = shown.decode("utf-8", "backslashreplace")
+    return f"{text!r}{' …' if len(output) > len(shown) else ''}" if output else "<empty>"
+
+
+def complaint(process: Process) -> str:
+    """Returns the last line that a failed program has written to stderr, for its error; empty if there is none."""
+    return f", stderr: {quoted(process.last_line.encode())}" if process.last_line else ""

@@ -1,0 +1,172 @@
+"""Whose turn it is: which of several adapters does the work of an event.
+
+THE PROMISE. The work of an event is done once, and its changes are sent once, if any adapter that gets the event can do
+it. A plugin that saw a create of a pod or container sees one delete. No adapter is the owner: whoever is asked first
+serves, and the others see that in the state directory.
+
+THE FACTS.
+ 1. NRI holds one lock over an event, and asks the plugins in turn: the next one after the one before has answered, has
+    not answered in time, or has lost its connection (pkg/adaptation/adaptation.go, in 0.8.0 to 0.12.5). So all adapters
+    get their events in the same order, and an adapter that is asked knows: an answer that has not been sent to the
+    runtime by now does not count any more.
+ 2. At the first error NRI returns, and asks nobody else.
+ 3. A plugin is added under the same lock: an adapter that joins during an event does not get it.
+ 4. A kernel lock (F_OFD_SETLK) ends with its process. A process that hangs keeps its locks.
+ 5. All processes of a machine have one monotonic clock. It orders notes; no duration decides.
+
+THE RULES. The file `turns` has a place for each id, by hash. The place has a note of the last event of the id: who has
+begun it, and whether its answer has been sent. An adapter works on an id only while it has the lock of the id; a pod's
+lock covers its containers. Having the lock, it asks `FATES` what becomes of the event:
+
+    the note of another adapter    the event is
+    none for it                     MINE      nobody has served it
+    BEGUN                           REPEAT    its adapter ended, or was late: what it lacks runs here
+    ANSWERED                        DONE      the runtime has its answer; only deletes that are still owed run here
+    FAILED                          MINE      by fact 2 this is another event with the same name
+    LATER                           PAST      another adapter has begun a later event of the id
+
+An adapter writes BEGUN before it works, and ANSWERED or FAILED after its answer has been sent in time; a late answer,
+or one that nobody hears, stays BEGUN, by fact 1. If its time is up before its turn, it writes ANSWERED all the same:
+the work goes on there. A note has the time at which its event came to the adapter that began it first. It is for this
+event if it has the same method and id, and is younger than `Turn.floor`; for a later event if it has the same id,
+another method, and is younger than `Turn.later`. By fact 1, an event that was read here in time was read before any
+adapter began the next one; of one that perhaps was read too late, a moment is known at which it had not come yet.
+
+An event that is read too late, for the adapter was stopped, is left to the adapters that have got it in time, unless it
+is an end: perhaps they have ended, and the deletes are owed. An adapter that hangs keeps its lock: who gets the event
+next waits until its own deadline, then `onFailure` decides. An adapter that is alone, by fact 3, writes no notes. It
+knows that by one `stat` at each event with work: each adapter that joins makes the file longer.
+
+Creates and deletes are not decided here. The record of an id (`owed.ledger`) has the creates without a delete. It is
+read under the id's lock, so a delete runs once, whoever asks for it: an event, a Synchronize, the end of a process.
+
+WHAT MAY STILL GO WRONG. A create whose plugin was killed between its note and its request counts as run. A delete under
+way at a kill may run twice. Changes that were sent in the microseconds before a kill may be sent again. An event that
+only a killed or hanging adapter has got is lost; if that was before the first start was counted (`owed.first_start`),
+its create counts as run. If the state directory is removed, each adapter makes the records again that it knows: a
+delete that another one has run meanwhile may run twice. Plugins that were to run after the answer, for the time was up,
+are lost with their adapter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from types import MappingProxyType
+from typing import NamedTuple
+
+from v010_adapter.host.runtime_directory import file_name
+
+PLACE = 256
+"""The bytes of one note in the file."""
+ENDS = "Stop", "Remove"
+"""How the methods of an id's end begin."""
+
+
+class State(Enum):
+    """What a note tells of an event."""
+
+    BEGUN = "begun"
+    ANSWERED = "answered"
+    FAILED = "failed"
+    LATER = "later"
+    """The note is for a later event of the id. No note is written so."""
+
+
+class Fate(Enum):
+    """What becomes of an event at an adapter that has the lock of its id."""
+
+    MINE = auto()
+    """The adapter serves it."""
+    REPEAT = auto()
+    """The adapter serves it, except for the creates that another adapter has noted."""
+    DONE = auto()
+    """Another adapter has answered it: the answer is empty."""
+    PAST = auto()
+    """Other adapters have gone on: nothing runs."""
+
+
+MINE, REPEAT, DONE, PAST = Fate
+
+FATES: Mapping[State | None, Fate] = MappingProxyType(
+    {None: MINE, State.BEGUN: REPEAT, State.ANSWERED: DONE, State.FAILED: MINE, State.LATER: PAST}
+)
+"""The fate of an event, by the note that another adapter has written."""
+SERVED_ELSEWHERE = DONE, PAST
+
+
+class Stage(Enum):
+    """How far an event has come at an adapter. The answer may be sent at each of them.
+
+    When it is sent before the turn has come, and plugins may run at the event here, it is noted: the time was up.
+    """
+
+    COME = auto()
+    """Nothing is noted: no plugin runs at it, that is not known yet, or this adapter is alone."""
+    WAITING = auto()
+    """Plugins may run at it, and a job waits for its turn."""
+    BEGUN = auto()
+    """It is served here. The id is locked until the answer has been sent."""
+    ANSWERED = auto()
+    """The answer has been sent. Plugins may still run."""
+
+
+class Note(NamedTuple):
+    """The last event of an id that an adapter has begun."""
+
+    at: float
+    """When the first adapter began it."""
+    by: str
+    state: State
+    name: str
+
+    def encode(self) -> bytes:
+        """Returns the place in the file."""
+        return f"{self.at!r} {self.by} {self.state.value} {self.name}".encode().ljust(PLACE - 1) + b"\n"
+
+    @classmethod
+    def parse(cls, place: bytes) -> Note | None:
+        """Returns the note in a place of the file, None if there is none."""
+        words = place.decode("utf-8", "replace").split()
+        try:
+            at, by, state, method, id_ = words
+            return cls(float(at), by, State(state), f"{method} {id_}")
+        except ValueError:
+            return None
+
+    def counted_for(self, turn: Turn) -> Note | None:
+        """Returns the note as it counts for an event, None if it is for an earlier one, or for another id."""
+        if self.name == turn.name:
+            return self if self.at > turn.floor else None
+        is_later = self.at > turn.later and self.name.partition(" ")[2] == file_name(turn.id)
+        return self._replace(state=State.LATER) if is_later else None
+
+
+class Turn:
+    """An event at this adapter."""
+
+    __slots__ = ("answer", "at", "came", "fate", "floor", "id", "later", "method", "pod", "stage")
+
+    def __init__(self, method: str, pod: str, id_: str, at: float, came: float, *, floor: float, later: float) -> None:
+        self.method, self.pod, self.id = method, pod, id_
+        self.floor, self.later = floor, later
+        """Notes of other adapters for this event are younger than `floor`, those for later events than `later`."""
+        self.came = came
+        """A moment at which the event had not come here yet."""
+        self.at = at
+        """When the event came to the adapter that has begun it first."""
+        self.fate: Fate | None = None
+        """Set when the turn has come."""
+        self.stage = Stage.COME
+        self.answer: State | None = None
+        """What the runtime has got from this adapter; None if that was late, or nothing."""
+
+    @property
+    def is_end(self) -> bool:
+        """Whether the event is one of the id's end."""
+        return self.method.startswith(ENDS)
+
+    @property
+    def name(self) -> str:
+        """The method and the id: the same in each adapter that gets the event."""
+        return f"{self.method} {file_name(self.id)}"

@@ -1,0 +1,286 @@
+"""One adapter among those of its runtime: who has joined, who works on an id, whose turn an event is.
+
+`fates` has the theory.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Protocol, TypeVar
+
+from v010_adapter.host import locks
+from v010_adapter.host.runtime_directory import RuntimeDirectory
+from v010_adapter.turns.fates import FATES, MINE, PLACE, REPEAT, SERVED_ELSEWHERE, Fate, Note, Stage, State, Turn
+from v010_adapter.turns.file import JOINED, PLACES, TurnsFile, stranger
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+LONGEST = 1 << 20
+"""Bytes of the file at which an adapter that joins and is alone removes the lines of those that have gone."""
+_CONTAINERS = 24
+"""The bits of a container's byte among those of its pod."""
+
+
+class OnChange(Protocol):
+    """`Ledger.expect_changes`."""
+
+    def __call__(self, *, is_shared: bool, is_remade: bool = False) -> None:
+        """Other adapters may write records, or the directory was made again."""
+
+
+class Turns:
+    """One adapter among those of its runtime."""
+
+    def __init__(self, directory: RuntimeDirectory, clock: Callable[[], float], owner: str = "") -> None:
+        self.directory = directory
+        self._owner = owner
+        self.on_change: OnChange | None = None
+        """Called when other adapters may have written records, and when the directory was made again."""
+        self._clock = clock
+        self._me = f"{os.getpid()}.{os.urandom(6).hex()}"  # in containers every adapter may have pid 1
+        self._file = TurnsFile(directory)
+        self._joined = 0
+        """The byte that tells that this adapter has joined; 0 if it has not."""
+        self._alone_since = 0.0
+        """When this adapter was seen to be alone; 0 if it was so when it joined."""
+        self._held: Counter[tuple[int, int]] = Counter()
+        """The bytes that are locked, start and length, by how many jobs and events."""
+        self._floor = 0.0
+        """Notes of other adapters for the next event are younger than this."""
+
+    @property
+    def fault(self) -> str:
+        """Why others do not see what this adapter does; empty if they do."""
+        return self._file.fault
+
+    # Joining
+
+    def join(self) -> None:
+        """The runtime synchronizes this adapter. Call it before the answer: events come after that."""
+        self._floor = self._clock()
+        if not self._file.is_usable:
+            self._look_closely()
+        self._show()
+        self._look_closely()
+        self._alone_since = 0.0  # by fact 3, one that has gone before this has got no event that comes here
+
+    def _show(self) -> None:
+        """Tells other adapters that this one has joined."""
+        self.leave()
+        if not self._file.is_open:
+            return
+        try:
+            if self._file.size > LONGEST and not self.has_others:
+                self._file.cut()
+            self._add_line()
+        except OSError as error:
+            self._file.complain(error)
+
+    def _add_line(self) -> None:
+        while True:
+            end = self._file.size
+            self._joined = JOINED + end
+            if self._file.lock(self._joined, 1):
+                if self._file.size == end:
+                    break
+                self._file.unlock(self._joined, 1)  # another one joins just now
+        self._file.write(end, f"{self._me} joined {self._owner}\n".encode())
+
+    def leave(self) -> None:
+        """The connection with the runtime has ended."""
+        if self._joined:
+            self._file.unlock(self._joined, 1)
+            self._joined = 0
+
+    @property
+    def has_others(self) -> bool:
+        """Whether another adapter has joined the runtime."""
+        return self._file.is_locked_from(JOINED)
+
+    def look(self) -> bool:
+        """Looks whether other adapters may get the next event; returns that. Repairs a directory that was removed."""
+        return not self._file.is_as_remembered and self._look_closely()
+
+    def _look_closely(self) -> bool:
+        is_remade = not self._file.is_usable and self._remake()
+        is_shared = self._file.is_locked_from(0)  # one that has left, and works on, writes records
+        self._alone_since = self._clock()
+        self._file.remember(is_alone=not is_shared)
+        if self.on_change is not None:
+            self.on_change(is_shared=is_shared, is_remade=is_remade)
+        return is_shared
+
+    def _remake(self) -> bool:
+        """Opens the file anew, with the locks of this adapter; returns whether that was possible."""
+        was_removed = self._file.is_open and not self._file.fault
+        self._joined = 0  # its lock ends with the open file
+        if not self._file.open():
+            return False
+        if was_removed:
+            log.warning("%s was removed or replaced: it is in use again", self.directory.path)
+        for span in self._held:
+            self._file.lock(*span)
+        self._show()
+        return True
+
+    @property
+    def stranger(self) -> str | None:
+        """Another owner whose adapter has joined the runtime, None if there is none."""
+        return self._file.stranger(self._owner)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the state directory was removed under a mount of itself: only another process can mount the new one.
+
+        To be asked from time to time: it repairs a directory that was removed otherwise.
+        """
+        if self._file.is_usable:
+            return False
+        self._look_closely()
+        return not self._file.is_open and self.directory.is_lost
+
+    # Locks of ids
+
+    def lock(self, pod: str, id_: str) -> bool:
+        """Locks an id for one more job or event; returns False if another adapter works on it.
+
+        A pod's lock covers its containers.
+        """
+        span = _span(pod, id_)
+        if span not in self._held and not self._file.lock(*span):
+            return False
+        self._held[span] += 1
+        return True
+
+    def unlock(self, pod: str, id_: str) -> None:
+        """Ends one `lock` of an id. What else is held of the pod stays locked: they share bytes."""
+        span = _span(pod, id_)
+        self._held[span] -= 1
+        if self._held[span]:
+            return
+        del self._held[span]
+        start, end = span[0], span[0] + span[1]
+        for held, length in sorted(self._held):
+            if held < end and held + length > start:
+                if held > start:
+                    self._file.unlock(start, held - start)
+                start = held + length
+        if start < end:
+            self._file.unlock(start, end - start)
+
+    # Events
+
+    def turn(self, method: str, pod: str, id_: str, came: float, timeout: float) -> Turn:
+        """Returns the turn of an event that has come after the moment `came`. The runtime waits `timeout` seconds."""
+        now, floor = self._clock(), self._floor
+        self._floor = now if now < came + timeout else max(came, floor)
+        return Turn(method, pod, id_, now, came, floor=floor, later=self._floor)
+
+    def is_shared(self, turn: Turn) -> bool:
+        """Whether other adapters may have got an event. One that has just gone may have begun it."""
+        return self.look() or turn.came < self._alone_since
+
+    def is_missed(self, turn: Turn) -> bool:
+        """Whether other adapters have got an event that this one has read too late."""
+        if not self.is_shared(turn):
+            return False
+        note = self._note_of(turn)
+        if note is not None and note.name == turn.name:
+            self._floor = max(self._floor, note.at)
+        return True
+
+    def take(self, turn: Turn) -> Fate:
+        """Decides an event whose id is locked. If others may get it, and it is served here, notes its begin."""
+        if not self.is_shared(turn):
+            turn.fate = MINE
+            if turn.stage is Stage.WAITING:
+                turn.stage = Stage.COME
+            return MINE
+        note = self._note_of(turn)
+        if note is not None or turn.fate is not REPEAT:
+            turn.fate = FATES[note and note.state]
+        if turn.fate not in SERVED_ELSEWHERE:
+            if note and turn.fate is REPEAT:
+                turn.at = note.at
+            self._write(turn, turn.answer or State.BEGUN)
+            if turn.stage is not Stage.ANSWERED:
+                turn.stage = Stage.BEGUN
+                self.lock(turn.pod, turn.id)
+        return turn.fate
+
+    def is_answered(self, turn: Turn) -> bool:
+        """Whether another adapter has answered the event, and may still work on it."""
+        note = self._note_of(turn) if self.is_shared(turn) else None
+        fate = FATES[note and note.state]
+        if fate not in SERVED_ELSEWHERE:
+            return False
+        turn.fate = fate
+        return True
+
+    def end(self, turn: Turn, state: State | None) -> None:
+        """The answer has been sent; `state` is None if it was late, or if nobody hears it."""
+        stage, turn.stage, turn.answer = turn.stage, Stage.ANSWERED, state
+        if stage is Stage.BEGUN:
+            if state is not None:
+                self._write(turn, state)
+            self.unlock(turn.pod, turn.id)
+        elif stage is Stage.WAITING and turn.fate is None and state is not None and self.is_shared(turn):
+            self._note_early(turn, state)
+
+    def _note_early(self, turn: Turn, state: State) -> None:
+        """Notes an answer whose time was up before the turn came: nobody else is to answer the event."""
+        note = self._note_of(turn)
+        if note is not None and note.state is State.BEGUN:  # by an adapter that is late
+            turn.at, turn.fate = note.at, REPEAT
+        if note is None or turn.fate is REPEAT:
+            self._write(turn, state)
+
+    def _note_of(self, turn: Turn) -> Note | None:
+        """Returns the note that another adapter has written for an event."""
+        note = Note.parse(self._file.read(_place(turn)))
+        return note.counted_for(turn) if note is not None and note.by != self._me else None
+
+    def _write(self, turn: Turn, state: State) -> None:
+        self._file.write(_place(turn), Note(turn.at, self._me, state, turn.name).encode())
+
+
+def _place(turn: Turn) -> int:
+    return zlib.crc32(turn.id.encode("utf-8", "surrogatepass")) % PLACES * PLACE
+
+
+def _span(pod: str, id_: str) -> tuple[int, int]:
+    """Returns the bytes of an id: a container's byte is among those of its pod. Few ids are locked at a time."""
+    start = (1 + zlib.crc32(pod.encode("utf-8", "surrogatepass"))) << _CONTAINERS
+    if pod == id_:
+        return start, 1 << _CONTAINERS
+    return start + 1 + zlib.crc32(id_.encode("utf-8", "surrogatepass")) % ((1 << _CONTAINERS) - 1), 1
+
+
+def others_have_joined(directory: str) -> bool:
+    """Whether an adapter with this state directory has joined a runtime. Not for an adapter that has joined itself."""
+    return any(_asked(directory, lambda fd: locks.is_locked(fd, JOINED, 0)))
+
+
+def stranger_in(directory: str, owner: str) -> str | None:
+    """Returns another owner whose adapter has joined a runtime with this state directory, None if there is none."""
+    return next((one for one in _asked(directory, lambda fd: stranger(fd, owner)) if one is not None), None)
+
+
+def _asked(directory: str, ask: Callable[[int], T]) -> Iterator[T]:
+    """Yields the answer for each runtime's file that can be read."""
+    names: list[str] = []
+    with suppress(OSError):
+        names = os.listdir(directory)
+    for name in names:
+        with suppress(OSError):
+            fd = os.open(os.path.join(directory, name, "turns"), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                yield ask(fd)
+            finally:
+                os.close(fd)

@@ -1,9 +1,0 @@
-"""ttRPC over NRI's multiplexer as a state machine without input or output: bytes in, events out.
-
-`mux` has the frames, `ttrpc` the messages, `connection` the two logical connections of a trunk.
-"""
-
-from adapter.wire.connection import PLUGIN_SERVICE, RUNTIME_SERVICE, Connection, Reply, Request
-from adapter.wire.ttrpc import Code
-
-__all__ = ["PLUGIN_SERVICE", "RUNTIME_SERVICE", "Code", "Connection", "Reply", "Request"]
