@@ -9,6 +9,7 @@ of loop uses `Stub`. `api` has NRI's messages.
 from typing import TYPE_CHECKING, Any
 
 from nri.deferred import Answer, Deferred
+from nri.errors import CallError, MessageTooLarge, NRIError, RegistrationError, RemoteProtocolError
 from nri.plugin import Context, Handled, Plugin
 from nri.proto import nri_pb2 as api
 from nri.stub import Stub
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from nri.updating import Updating
 
 __all__ = ["DEFAULT_SOCKET", "Adjustment", "Answer", "Context", "Deferred", "Handled", "Identity", "Plugin", "Stub"]
+__all__ += ["CallError", "MessageTooLarge", "NRIError", "RegistrationError", "RemoteProtocolError"]
 __all__ += ["Updating", "api", "connect", "identity", "launched", "output_to_syslog", "run", "serve"]
 
 _LATER = {
@@ -32,7 +34,7 @@ _LATER = {
     "run": "serving",
     "serve": "serving",
 }
-"""The names that a program with a loop of its own, such as the adapter, does not need, and their modules."""
+"""The names that a program with a loop of its own does not need, and their modules."""
 
 
 def __getattr__(name: str) -> Any:

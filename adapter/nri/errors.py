@@ -9,7 +9,7 @@ LONGEST = 100
 
 
 class NRIError(Exception):
-    """Base of the expected errors. Any other exception is a bug."""
+    """Base of the errors that are expected: of this package, and of a plugin. Any other exception is a bug."""
 
 
 class RemoteProtocolError(NRIError):
@@ -28,7 +28,7 @@ class CallError(NRIError):
     """A call was answered with an error status. A handler may raise this error to choose the status code."""
 
     def __init__(self, code: int, message: str) -> None:
-        """Takes the status code (see `nri.wire.ttrpc.Code`) and its text."""
+        """Takes the status code (see `nri.wire.Code`) and its text."""
         super().__init__(message)
         self.code = code
         self.message = message

@@ -21,6 +21,7 @@ import jsonschema
 import pytest
 import yaml
 
+import nri
 from nri.events import BY_EVENT
 from tests.test_settings import VALUES
 from v010_adapter import __version__, settings
@@ -246,6 +247,7 @@ def test_whatever_names_a_version_names_the_adapters() -> None:
     configuration = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert "version" in configuration["project"]["dynamic"]
     assert configuration["tool"]["hatch"]["version"] == {"path": "adapter/v010_adapter/__init__.py"}
+    assert nri.__version__ == __version__
     command = Path(sys.executable).with_name("v010-adapter")
     said = subprocess.run([command, "--version"], check=True, capture_output=True, text=True)
     assert said.stdout.startswith(f"v010-adapter {__version__}, ")

@@ -1,8 +1,10 @@
-"""An embedded NRI runtime: calls plugins as containerd does, without containers.
+"""An embedded NRI runtime, for tests of plugins: calls plugins as containerd does, without containers.
 
-`Runtime` launches and accepts plugins and relays events to them; `read` reads events from a recording. `node` has a
-runtime for tests of plugins, the fixture `nri_runtime` of pytest.
+`Node` is what the fixture `nri_runtime` of pytest gives to a test: it takes plugins into service, and plays the events
+of a pod. `Runtime`, below it, launches and accepts plugins, relays events to them, and merges their answers.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from nri.testing.flavour import FLAVOURS, Flavour
 from nri.testing.launch import PluginFile
@@ -10,5 +12,17 @@ from nri.testing.plugin import Answer, Late, Lost, Plugin
 from nri.testing.recorded import POD_LIFE
 from nri.testing.runtime import Outcome, Runtime
 
-__all__ = ["FLAVOURS", "POD_LIFE", "Answer", "Flavour", "Late", "Lost", "Outcome", "Plugin", "PluginFile"]
-__all__ += ["Runtime"]
+if TYPE_CHECKING:
+    from nri.testing.node import Latency, Node
+
+__all__ = ["FLAVOURS", "POD_LIFE", "Answer", "Flavour", "Late", "Latency", "Lost", "Node", "Outcome", "Plugin"]
+__all__ += ["PluginFile", "Runtime"]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports `Node` and `Latency`, whose module imports asyncio."""
+    if name not in ("Latency", "Node"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from nri.testing import node  # noqa: PLC0415
+
+    return getattr(node, name)

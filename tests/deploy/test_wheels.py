@@ -1,0 +1,163 @@
+"""The two wheels: what is in them, what they require, and that nothing beside them breaks them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from email import message_from_bytes
+from pathlib import Path
+
+import pytest
+
+from v010_adapter import __version__
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.long
+
+
+PIP = [sys.executable, "-m", "pip", "--quiet"]
+
+
+def built(folder: Path, *projects: str, **environ: str) -> list[Path]:
+    """The wheels of projects of this clone."""
+    options = ["--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
+    subprocess.run([*PIP, "wheel", *options, *projects], cwd=ROOT, env={**os.environ, **environ}, check=True)
+    return sorted(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="session")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Those of a release: of nri, and of the adapter."""
+    return built(tmp_path_factory.mktemp("wheels"), "./adapter", ".", V010_ADAPTER_RELEASE="1")
+
+
+class Site:
+    """A virtual environment with both wheels, where the packages of others are those of the tests' own environment."""
+
+    def __init__(self, folder: Path, wheels: list[Path]) -> None:
+        self.folder = folder
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
+        self.packages = Path(sysconfig.get_path("purelib", "venv", {"base": str(folder / "venv")}))
+        self.packages.joinpath("others.pth").write_text(sysconfig.get_path("purelib") + "\n")
+        self.pip("install", "--no-deps", *map(str, wheels))
+
+    def pip(self, *words: str) -> None:
+        subprocess.run([*PIP, "--python", str(self.folder / "venv/bin/python"), *words], check=True)
+
+    def run(self, *words: str, program: str = "python") -> subprocess.CompletedProcess[str]:
+        """Runs a program of the environment in a project's directory."""
+        line = [str(self.folder / "venv/bin" / program), *words]
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST"))}
+        return subprocess.run(line, cwd=self.folder, env=clean, capture_output=True, text=True, check=False)
+
+    def project(self, **files: str) -> None:
+        """Writes the modules of a project."""
+        for name, text in files.items():
+            (self.folder / f"{name}.py").write_text(text)
+
+
+@pytest.fixture
+def site(tmp_path: Path, wheels: list[Path]) -> Site:
+    return Site(tmp_path, wheels)
+
+
+def intruder(folder: Path) -> Path:
+    """The wheel of an unrelated package `adapter`, as the index has one."""
+    made = folder / "adapter-0.1-py3-none-any.whl"
+    with zipfile.ZipFile(made, "w") as wheel:
+        wheel.writestr("adapter/__init__.py", "NAME = 'the other'\n")
+        info = "adapter-0.1.dist-info"
+        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: adapter\nVersion: 0.1\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", "adapter/__init__.py,,\n")
+    return made
+
+
+# ---- what they are
+
+
+def required(wheel: Path) -> list[str]:
+    """What a wheel requires without extras."""
+    with zipfile.ZipFile(wheel) as opened:
+        [name] = [one for one in opened.namelist() if one.endswith(".dist-info/METADATA")]
+        found = message_from_bytes(opened.read(name)).get_all("Requires-Dist", [])
+    return [text for text in found if "extra ==" not in text]
+
+
+def test_no_file_is_in_both_and_each_has_the_names_that_it_says(wheels: list[Path]) -> None:
+    files = [set(zipfile.ZipFile(wheel).namelist()) for wheel in wheels]
+    assert files[0] & files[1] == set()
+    tops = [{name.partition("/")[0] for name in one if ".dist-info/" not in name} for one in files]
+    assert tops == [{"nri", "pytest_nri.py"}, {"v010_adapter"}]
+    assert "v010_adapter/samples/hooks.d/record.json" in files[1]
+
+
+def test_the_stub_requires_protobuf_alone_and_the_adapter_this_stub(wheels: list[Path]) -> None:
+    stub, adapter = map(required, wheels)
+    assert [re.match(r"[\w-]+", text)[0] for text in stub] == ["protobuf"]  # type: ignore[index]
+    assert f"nri=={__version__}" in adapter
+    assert not any(text.startswith("protobuf") for text in adapter)
+
+
+def test_a_wheel_that_is_built_to_be_installed_here_requires_the_stub_beside_it(tmp_path: Path) -> None:
+    """So `pip install .` asks no index for nri."""
+    assert f"nri @ {(ROOT / 'adapter').as_uri()}" in required(*built(tmp_path, ".", V010_ADAPTER_RELEASE=""))
+
+
+# ---- what lies beside them
+
+
+def test_the_command_works_beside_an_unrelated_package_adapter_and_after_its_end(site: Site, tmp_path: Path) -> None:
+    site.pip("install", "--no-deps", str(intruder(tmp_path)))
+    told = site.run("-c", "import adapter, nri, v010_adapter; print(adapter.NAME, v010_adapter.__version__)")
+    assert told.stdout == f"the other {__version__}\n", told.stderr
+    for step in "beside it", "without it":
+        said = site.run("--version", program="v010-adapter")
+        assert said.stdout.startswith(f"v010-adapter {__version__}, "), (step, said.stderr)
+        if step == "beside it":
+            site.pip("uninstall", "--yes", "adapter")
+    assert not (site.packages / "adapter").exists()
+
+
+TEST = """
+import adapter, runtime
+from nri import Plugin
+
+
+class Mine(Plugin):
+    def start_container(self, request, context):
+        raise ValueError(adapter.NAME + runtime.NAME)
+
+
+def test_mine(nri_runtime):
+    nri_runtime.add(Mine())
+    assert nri_runtime.event("StartContainer").error == "10-mine: ValueError: mine, too"
+
+
+def test_other():
+    pass
+"""
+
+
+def test_a_project_with_modules_of_the_same_names_has_its_tests_and_the_fixture(site: Site) -> None:
+    site.project(adapter="NAME = 'mine, '\n", runtime="NAME = 'too'\n", test_mine=TEST)
+    done = site.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mine.py")
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_plugin_may_be_called_adapter(site: Site) -> None:
+    site.project(adapter="from nri import Plugin, run\n\nrun(Plugin(), path='/nowhere/nri.sock')\n")
+    done = site.run("adapter.py")
+    assert done.stderr == "adapter.py: no runtime at /nowhere/nri.sock: No such file or directory\n"
+
+
+def test_where_a_file_hides_the_stub_pytest_runs_and_the_fixture_names_the_file(site: Site) -> None:
+    test = "def test_mine(nri_runtime):\n    pass\n\n\ndef test_other():\n    pass\n"
+    site.project(nri="raise SystemExit('it was run')\n", test_mine=test)
+    done = site.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mine.py")
+    assert "1 passed, 1 error" in done.stdout, done.stdout + done.stderr
+    assert f"{site.folder}/nri.py hides the package nri" in done.stdout
