@@ -165,15 +165,17 @@ def test_the_examples_on_the_page_work(tmp_path: Path, nri_runtime: Node) -> Non
     plugin, adjusting, coroutine, test = blocks(STUB, "python")
     assert plugin == (ROOT / "examples/nice.py").read_text()
     names: dict[str, Any] = {"__name__": "page"}
-    exec(coroutine, names)  # noqa: S102 - it is our own
-    exec(adjusting, names)  # noqa: S102
+    for text in (coroutine, adjusting, *blocks(ROOT / "adapter/nri/README.md", "python")):
+        exec(text, names)  # noqa: S102 - it is our own
     nri_runtime.add(names["Labels"]())
     nri_runtime.add(names["Adjusting"](), idx="20")
+    nri_runtime.add(names["Nice"](), idx="30")
     adjust = nri_runtime.event("CreateContainer").adjust
     assert adjust
     assert adjust.annotations == {"labelled": "yes", "example.com/zone": "utc"}
     assert [mount.destination for mount in adjust.mounts] == ["/etc/localtime", "-/data"]
     assert {field.name for field, _ in adjust.linux.ListFields()} == {"devices", "resources"}
+    assert [one.key for one in adjust.env] == ["NODE_MOOD"]
     assert len(test.strip().splitlines()) <= 12
     (tmp_path / "test_nice.py").write_text(test)
     words = ["-P", "-m", "pytest", "-q", "-p", "pytest_nri", "-p", "no:cacheprovider", str(tmp_path)]

@@ -21,7 +21,7 @@ class Habits(NamedTuple):
     """How a runtime differs from others. The defaults are for runtimes that nobody has measured."""
 
     no_hooks: str = ""
-    """Why the adapter must not inject hooks, empty if it may."""
+    """Why a plugin must not inject hooks, empty if it may."""
     no_updates: str = ""
     """Why no container can be updated, empty if they can."""
     no_ends: str = ""

@@ -28,7 +28,7 @@ class Type(IntEnum):
 
 
 class Code(IntEnum):
-    """The gRPC status codes that NRI and the adapter use."""
+    """The gRPC status codes that NRI and this package use."""
 
     OK = 0
     UNKNOWN = 2
