@@ -120,10 +120,11 @@ def decode(text: bytes, levels: int) -> Any:
 
     A value deeper than `levels` may be left as its text. Raises JSONError.
     """
-    # An upper bound of the number of values: commas and brackets in strings count, too.
-    most = json_scanner.MAX_VALUES
-    if len(text) > most and text.count(b",") + text.count(b"[") + text.count(b"{") >= most:
-        document(text)  # which counts them
+    # Upper bounds of levels and values: brackets and commas in strings count, too. Python's scanner knows no limit.
+    if len(text) > min(json_scanner.MAX_DEPTH, json_scanner.MAX_VALUES):
+        brackets = text.count(b"[") + text.count(b"{")
+        if brackets > json_scanner.MAX_DEPTH or text.count(b",") + brackets >= json_scanner.MAX_VALUES:
+            document(text)  # which counts them
     try:
         # Python's scanner is fast. `_tree` decodes a text that the scanner refuses, or reads in another way than Go.
         if not _SURROGATE.search(text):
