@@ -24,13 +24,13 @@ def comments() -> dict[str, str]:
                 if isinstance(field, ast.FunctionDef):
                     found[f"{node.name}.{field.name}"] = _words(ast.get_docstring(field) or "")
                 elif isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-                    text = below.value.value if _is_text(below) else ""
-                    found[f"{node.name}.{field.target.id}"] = _words(text)
+                    found[f"{node.name}.{field.target.id}"] = _words(_text(below))
     return found
 
 
-def _is_text(node: Any) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+def _text(node: ast.stmt) -> str:
+    """Returns the docstring that a statement is; empty if it is none."""
+    return str(node.value.value) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) else ""
 
 
 def _words(text: str) -> str:

@@ -24,7 +24,7 @@ class Runtime:
     def __init__(self, world: World) -> None:
         self.world = world
         dice = world.dice
-        self.order = dice.choice(("old first", "new first", "newest"))
+        self.order = dice.choice(("old first", "new first"))  # "newest" is a proposal to NRI
         self.keeps = dice.random() < 0.5
         """Whether it keeps a plugin that is late."""
         self.has_veto = dice.random() < 0.15

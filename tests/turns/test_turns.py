@@ -427,3 +427,23 @@ def test_each_id_has_a_place_of_the_table_and_bytes_of_its_own_below_those_of_jo
         begin, length = turns._span(pod, id_)
         assert TABLE < begin < begin + length <= JOINED
     assert PLACES * PLACE == TABLE
+
+
+@pytest.mark.parametrize(
+    ("line", "owner"),
+    [
+        (b"1.0123456789ab joined other\n", "other"),
+        (b"1.0123456789ab joined \n", ""),
+        (b"1.0123456789ab joined own\n", None),
+        (b"\xff\x00 other\n", None),
+        (b"1.0123456789ab joined oth", None),
+    ],
+)
+def test_only_a_whole_line_tells_that_an_adapter_of_another_owner_has_joined(
+    tmp_path: Path, line: bytes, owner: str | None
+) -> None:
+    file = tmp_path / "turns"
+    file.write_bytes(bytes(TABLE) + line)
+    with file.open("r+b") as its_own, file.open("r+b") as asking:
+        assert locks.lock(its_own.fileno(), JOINED + TABLE, 1)
+        assert turns_file.stranger(asking.fileno(), "own") == owner

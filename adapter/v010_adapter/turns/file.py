@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from contextlib import suppress
 
 from v010_adapter.errors import reason_of
@@ -19,6 +20,8 @@ TABLE = PLACES * PLACE
 """The bytes of all places. The lines of the adapters that have joined follow."""
 JOINED = 1 << 60
 """The first of the bytes whose locks tell that an adapter has joined the runtime: the byte of its line in the file."""
+_LINE = re.compile(rb"\d+\.[0-9a-f]{12} joined ([!-~]*)\n")
+"""The line of an adapter that has joined. What else is there has been garbled, and is nobody's."""
 
 
 class TurnsFile:
@@ -168,8 +171,8 @@ def stranger(fd: int, owner: str) -> str | None:
     """
     start = TABLE
     for line in os.pread(fd, os.fstat(fd).st_size, TABLE).splitlines(keepends=True):
-        _, _, theirs = line.decode("ascii", "replace").rstrip("\n").rpartition(" ")
-        if theirs != owner and locks.is_locked(fd, JOINED + start, 1):
+        found = _LINE.fullmatch(line)
+        if found and (theirs := found[1].decode()) != owner and locks.is_locked(fd, JOINED + start, 1):
             return theirs
         start += len(line)
     return None
