@@ -118,7 +118,8 @@ class Judge:
                         yield f"{create}: no delete before {run}"
                     create = run
                 elif create is not None:
-                    if not any(self.began(create) <= end <= run.fed for end in self.runtime.ends[run.id]):
+                    has_ended = any(self.began(create) <= end <= run.fed for end in self.runtime.ends[run.id])
+                    if not has_ended and not self.is_of_earlier_life(run):
                         yield f"{run}: it lives"
                     create = None
                 elif more[key]:
@@ -128,6 +129,11 @@ class Judge:
             if create is not None:
                 yield f"{key}: no delete"
             yield from self.overtaking(runs)
+
+    def is_of_earlier_life(self, delete: Program) -> bool:
+        """Whether the adapter was stopped when an earlier life of the id ended: it has read that end too late."""
+        holds = [hold for hold in self.world.holds if hold.peer.life is delete.life]
+        return any(hold.start <= end <= hold.end for hold in holds for end in self.runtime.ends[delete.id])
 
     def has_told_end(self, create: Program, later: Program) -> bool:
         """Whether the runtime has told an end between two creates to an adapter that was well."""

@@ -90,7 +90,7 @@ def playing(world: World) -> Iterator[None]:
         patch.setattr("v010_adapter.hooks.bridge.HookBridge", HookBridge)
         patch.setattr("v010_adapter.host.cgroup.start_time", lambda pid: pid)
         patch.setattr("v010_adapter.base.collector.gc.freeze", lambda: None)
-        for name in ("write", "lock", "unlock"):
+        for name in ("write", "append", "lock", "unlock"):
             patch.setattr(TurnsFile, name, _pointed(world, getattr(TurnsFile, name)))
         for name in ("read", "replace"):
             patch.setattr(RuntimeDirectory, name, _pointed(world, getattr(RuntimeDirectory, name)))

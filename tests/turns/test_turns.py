@@ -365,7 +365,8 @@ def test_an_adapter_that_joins_while_another_one_does_locks_the_byte_of_its_own_
     monkeypatch.setattr(locks, "lock", lock_after_another_has_joined)
     first.turns.join()
     assert second.turns.has_others
-    assert file(first).read_bytes()[TABLE:].startswith(b"another joined\n"), "the file is longer for each that joins"
+    with file(first).open("r+b") as asking:
+        assert turns_file.stranger(asking.fileno(), "another") == ""
     first.turns.leave()
     assert not second.turns.has_others
 
@@ -427,6 +428,17 @@ def test_each_id_has_a_place_of_the_table_and_bytes_of_its_own_below_those_of_jo
         begin, length = turns._span(pod, id_)
         assert TABLE < begin < begin + length <= JOINED
     assert PLACES * PLACE == TABLE
+
+
+def test_an_adapter_that_was_stopped_while_it_joined_keeps_no_other_one_from_joining(start: Start) -> None:
+    first, second = start(joined=False), start(joined=False)
+    with file(first).open("r+b") as stopped:
+        assert locks.lock(stopped.fileno(), JOINED + file(first).stat().st_size, 1)
+        first.turns.join()
+        second.turns.join()
+        assert first.turns.has_others
+    first.turns.leave()
+    assert not second.turns.has_others
 
 
 @pytest.mark.parametrize(

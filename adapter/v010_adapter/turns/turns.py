@@ -83,14 +83,15 @@ class Turns:
             self._file.complain(error)
 
     def _add_line(self) -> None:
-        while True:
-            end = self._file.size
-            self._joined = JOINED + end
-            if self._file.lock(self._joined, 1):
-                if self._file.size == end:
-                    break
-                self._file.unlock(self._joined, 1)  # another one joins just now
-        self._file.write(end, f"{self._me} joined {self._owner}\n".encode())
+        """Adds a line and locks its byte. Then makes the file longer once more, so that others look when it is locked.
+
+        Raises OSError.
+        """
+        line = f"{self._me} joined {self._owner}\n".encode()
+        self._joined = JOINED + self._file.append(line)
+        while not self._file.lock(self._joined, 1):  # the lines were cut while the one who has it joined
+            self._joined = JOINED + self._file.append(line)
+        self._file.append(b"\n")
 
     def leave(self) -> None:
         """The connection with the runtime has ended."""
