@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from nri import api
 from nri.runtimes import Runtime
+from v010_adapter.host.runtime_directory import RuntimeDirectory
 from v010_adapter.settings import PluginSettings
+from v010_adapter.turns.turns import Turns
 
 from ..processes import NO_PROCESS
 from .node import Node, a_container, a_pod
@@ -198,3 +201,19 @@ KNOWN = {
 @pytest.mark.parametrize("name", KNOWN)
 def test_scenario(name: str, player: Player) -> None:
     player.play(KNOWN[name])
+
+
+def test_a_stop_that_does_not_name_the_pod_leaves_its_container_free_for_other_adapters(
+    node: Node, tmp_path: Path
+) -> None:
+    turns, other = (Turns(RuntimeDirectory(str(tmp_path / "state"), "containerd"), node.loop.time) for _ in range(2))
+    node.build(turns)
+    joined(node)
+    node.wait(node.create("c1"))
+    node.wait(node.handle("StopContainer", api.StopContainerRequest(container=api.Container(id="c1"))))
+    assert node.runs == ["a create c1", "a delete c1"]
+    assert other.lock("pod", "c1"), "as the create names it"
+    assert other.lock("", "c1"), "as the stop names it"
+    for adapter in (turns, other):
+        adapter._file.close()
+        adapter.directory.close()

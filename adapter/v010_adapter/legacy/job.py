@@ -105,14 +105,14 @@ class PluginJob(Driver[PluginStep]):
         self.state = STATES[event]
         """The state that the requests give: create, update or delete."""
         self.target = target
+        self.pod = target.sandbox_id
+        """The pod as the event names it, for the lock: the record of the create may complete the target meanwhile."""
         self.entries = entries
         self.is_awaited = message is not None
         """Whether the runtime waits for an answer."""
         self.turn = turn
-        self.is_locked = False
-        """Whether this job holds the lock of its id."""
         self.after: set[object] = set()
-        """The jobs that must end before this one starts."""
+        """The jobs that must end before this one starts. Without any, it has started, and has the lock of its id."""
         self._plugins = plugins
         self._message = message
         self._builder: AnswerBuilder | None = None

@@ -66,8 +66,7 @@ class Queue:
 
     def _start(self, job: PluginJob, pause: float = FIRST_LOOK) -> None:
         """Starts a job whose earlier jobs have ended, as soon as no other adapter works on its id."""
-        if self._turns is None or self._turns.lock(job.target.sandbox_id, job.target.id):
-            job.is_locked = self._turns is not None
+        if self._turns is None or self._turns.lock(job.pod, job.target.id):
             job.after.clear()
             job.go()
             return
@@ -85,9 +84,8 @@ class Queue:
     def remove(self, ended: PluginJob) -> None:
         """Notes that a job has ended; `start_after` must follow."""
         self._jobs.remove(ended)
-        if ended.is_locked and self._turns is not None:
-            ended.is_locked = False
-            self._turns.unlock(ended.target.sandbox_id, ended.target.id)
+        if not ended.after and self._turns is not None:  # else it never had the lock
+            self._turns.unlock(ended.pod, ended.target.id)
 
     def start_after(self, ended: PluginJob) -> None:
         """Starts what has waited for a job."""
@@ -97,14 +95,14 @@ class Queue:
                 if not job.after:
                     self._start(job)
         if self._on_idle is not None:
-            self._tell_if_idle()
+            self._call_if_idle()
 
     def when_idle(self, callback: Callable[[], object]) -> None:
         """Calls back, at once or later, when no job is left."""
         self._on_idle = callback
-        self._tell_if_idle()
+        self._call_if_idle()
 
-    def _tell_if_idle(self) -> None:
+    def _call_if_idle(self) -> None:
         if self._on_idle is not None and not self._jobs:
             callback, self._on_idle = self._on_idle, None
             callback()
