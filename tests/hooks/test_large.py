@@ -22,7 +22,7 @@ from v010_adapter.oci import sizes
 from v010_adapter.programs.apart import RESERVE, computed
 from v010_adapter.settings import HooksSettings
 
-from ..processes import SteppedLoop, open_descriptors
+from ..processes import SteppedLoop, children, open_descriptors
 from .hookdirs import text
 from .whole import matcher_of
 
@@ -173,7 +173,7 @@ def test_what_is_not_matched_in_time_is_killed_and_decided_by_the_policy(
         assert (outcome.error, outcome.injected) == (None, ["0"])
 
 
-@pytest.mark.parametrize("missing", ["memfd_create", "fork"])
+@pytest.mark.parametrize("missing", ["memfd_create", "fork", "pidfd_open", "watch"])
 def test_a_process_that_cannot_be_had_is_decided_by_the_policy(
     hooks: Hooks, loop: SteppedLoop, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
@@ -183,10 +183,11 @@ def test_a_process_that_cannot_be_had_is_decided_by_the_policy(
     def refuse(*_: object) -> int:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(os, missing, refuse)
+    monkeypatch.setattr(loop if missing == "watch" else os, missing, refuse)
     outcome = Outcome(made, creating({"annotations": {"note": NOTE}}), loop.now + 2)
     assert "no process: Resource temporarily unavailable" in str(outcome.error)
     assert open_descriptors() <= before
+    assert children() == []
 
 
 def test_an_ordinary_container_is_matched_at_once(hooks: Hooks, loop: SteppedLoop, monkeypatch: Any) -> None:

@@ -36,19 +36,7 @@ def computed(loop: Loop, compute: Callable[[], T], due: float, what: str) -> Def
     with RuntimeError, which has the traceback, if the function meets a bug.
     """
     answer: Deferred[T] = Deferred()
-    output = -1
-    try:
-        output = os.memfd_create("apart")
-        pid = children.fork()
-    except OSError as error:
-        if output >= 0:
-            os.close(output)
-        answer.fail(Oversized(what, f"no process: {error.strerror}"))
-        return answer
-    if pid == 0:
-        _run(compute, output)
-    pidfd = os.pidfd_open(pid)
-    timer = loop.call_at(due - RESERVE, lambda: signal.pidfd_send_signal(pidfd, signal.SIGKILL))
+    output = pid = pidfd = -1
 
     def on_exit() -> None:
         timer.cancel()
@@ -66,7 +54,23 @@ def computed(loop: Loop, compute: Callable[[], T], due: float, what: str) -> Def
             result = pickle.load(file)  # noqa: S301 - only the child writes to it
         answer.complete(result)
 
-    loop.watch(pidfd, on_exit)
+    try:
+        output = os.memfd_create("apart")
+        pid = children.fork()
+        if pid == 0:
+            _run(compute, output)
+        pidfd = os.pidfd_open(pid)
+        loop.watch(pidfd, on_exit)
+    except OSError as error:
+        if pid > 0:  # a child that cannot be watched
+            os.kill(pid, signal.SIGKILL)
+            children.reap(pid)
+        for fd in (output, pidfd):
+            if fd >= 0:
+                os.close(fd)
+        answer.fail(Oversized(what, f"no process: {error.strerror}"))
+        return answer
+    timer = loop.call_at(due - RESERVE, lambda: signal.pidfd_send_signal(pidfd, signal.SIGKILL))
     return answer
 
 
