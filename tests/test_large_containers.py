@@ -88,12 +88,12 @@ def at_result(creation: api.CreateContainerRequest) -> Callable[[], object]:
 
 
 def at_input(creation: api.CreateContainerRequest) -> Callable[[], object]:
-    return lambda: apply(spec_from(creation.pod, creation.container), api.ContainerAdjustment())
+    return lambda: apply(spec_from(creation.container), api.ContainerAdjustment())
 
 
 def at_edit(creation: api.CreateContainerRequest) -> Callable[[], object]:
     """The edit of a precreate hook that writes everything anew, with mounts in another order."""
-    before = spec_from(creation.pod, creation.container)
+    before = spec_from(creation.container)
     after = json.loads(json.dumps(before))
     after["mounts"] = after["mounts"][::-1]
     after["process"]["env"].insert(0, "NEW=1")

@@ -44,7 +44,7 @@ def test_an_oci_config_says_of_the_container_all_that_nri_can_tell(files: Files)
         config = edited(path, value, config)
     found = files.read(config)
     assert found.spec == config
-    assert spec_from(found.pod, found.container) == TOLD
+    assert spec_from(found.container) == TOLD
 
 
 def test_what_nri_told_of_a_container_is_read_from_each_event_from_a_config_and_from_its_own_json(files: Files) -> None:
@@ -62,12 +62,12 @@ def test_what_nri_told_of_a_container_is_read_from_each_event_from_a_config_and_
             else:
                 assert files.refused(json.dumps(event, indent=1)) == "c:1: it has no container"
 
-        spec = spec_from(request.pod, request.container)
+        spec = spec_from(request.container)
         config = json.loads(json.dumps({"ociVersion": "1.0.2", **spec}))
         if spec["linux"]["resources"].get("pids") == {}:
             config["linux"]["resources"]["pids"] = {"limit": -1}  # so it is in a real one
         from_config = files.read(config)
-        assert spec_from(from_config.pod, from_config.container) == spec
+        assert spec_from(from_config.container) == spec
         from_nri = files.read(MessageToDict(request, preserving_proto_field_name=True))
         assert (from_nri.pod, from_nri.container) == (request.pod, request.container)
 

@@ -44,7 +44,7 @@ CONTAINER: dict[str, Any] = {
 
 
 def told(container: dict[str, Any]) -> Any:
-    return spec_from(api.PodSandbox(id="p"), ParseDict(container, api.Container()))
+    return spec_from(ParseDict(container, api.Container()))
 
 
 def test_all_that_nri_tells_is_there_and_nothing_else_with_maps_in_the_order_of_their_names() -> None:
@@ -52,7 +52,7 @@ def test_all_that_nri_tells_is_there_and_nothing_else_with_maps_in_the_order_of_
     names = [f"key-{number:02}" for number in range(20)]
     container = api.Container(annotations=dict.fromkeys(reversed(names), ""))
     container.linux.sysctl.update(dict.fromkeys(reversed(names), ""))
-    spec = spec_from(api.PodSandbox(), container)
+    spec = spec_from(container)
     assert [*spec["annotations"]] == [*spec["linux"]["sysctl"]] == names
 
 
@@ -158,7 +158,7 @@ def test_edits_of_the_parts_that_patches_name_are_those_of_the_whole_specificati
     before: Spec = {}
     edited: Spec = {}
     texts: dict[str, str] = {}
-    whole = original = spec_from(api.PodSandbox(), container)
+    whole = original = spec_from(container)
     assert json.loads(to_json(container, texts, before, edited)) == whole
     for number, patch in enumerate(PATCHES):
         read(container, patch, before, edited)

@@ -161,7 +161,7 @@ def test_each_change_arrives_or_is_refused_and_ends_no_runtime(generator: Genera
 def test_programs_with_go_types_of_any_time_hand_a_recorded_specification_back_unchanged(generator: Generator) -> None:
     told = [ParseDict(dict(each.container), api.Container()) for each in golden() if each.container]
     assert len(told) > 2
-    for spec in (spec_from(api.PodSandbox(), container) for container in told):
+    for spec in (spec_from(container) for container in told):
         returned = merged(spec, generator.adjusted(spec)["spec"])
         assert adjustment(spec, returned) == api.ContainerAdjustment()
 
@@ -227,7 +227,7 @@ def test_nothing_that_is_sent_ends_a_runtime(generator: Generator, before: Spec,
 @given(container=messages(api.Container, {"Container": {"hooks", "mounts", "env", "args", "rlimits", "user", "linux"}}))
 @settings(max_examples=200)
 def test_what_nri_tells_is_written_as_go_writes_it(newest: Generator, container: api.Container) -> None:
-    spec = spec_from(api.PodSandbox(), container)
+    spec = spec_from(container)
     assert newest.spec(spec) == spec
 
 

@@ -135,7 +135,7 @@ def test_a_precreate_hook_edits_here_what_it_edits_there(podman: Podman, loop: S
     edits.answer.then(lambda response, error: heard.append(error or response))
     loop.until(lambda: bool(heard), "the hook does not end")
     [response] = heard
-    edited = apply(spec_from(described.pod, described.container), response.adjust)
+    edited = apply(spec_from(described.container), response.adjust)
     assert "HOOK=precreate" in theirs["process"]["env"]
     assert sorted(edited["process"]["env"]) == sorted(theirs["process"]["env"])
     assert edited["annotations"] == theirs["annotations"]

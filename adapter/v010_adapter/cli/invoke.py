@@ -149,7 +149,7 @@ def _play(loop: Loop, bridge: Bridge, call: Recorded, context: Context) -> Scene
     scene = Scene(Outcome(call.event, error=str(error or ""), update=updates), seconds)
     if call.event == "CreateContainer" and error is None:
         scene.outcome.adjust = reply.adjust if reply is not None else api.ContainerAdjustment()
-        scene.before = spec_from(message.pod, message.container)
+        scene.before = spec_from(message.container)
         scene.after = apply(scene.before, scene.outcome.adjust, collected=True)
     return scene
 

@@ -90,7 +90,7 @@ class Edits(Driver[HookStep]):
 
     @cached_property
     def _original(self) -> Spec:
-        return spec_from(self._creating.pod, self._creating.container)
+        return spec_from(self._creating.container)
 
     def _encoded(self) -> bytes:
         """Returns the container as the plugins have adjusted it."""

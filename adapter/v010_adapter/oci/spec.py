@@ -80,11 +80,11 @@ SPEC = Group(
 )
 
 
-def spec_from(pod: api.PodSandbox, container: api.Container) -> Spec:
+def spec_from(container: api.Container) -> Spec:
     """Returns the specification that NRI's data describes, written as Go's encoder writes it.
 
-    Values that NRI does not report (capabilities, root, with older runtimes the user, and so on) are absent. `pod` is
-    not used so far. Reverses pkg/api's FromOCI functions.
+    Values that NRI does not report (capabilities, root, with older runtimes the user, and so on) are absent. Reverses
+    pkg/api's FromOCI functions.
     """
     return SPEC.to_oci(container)
 

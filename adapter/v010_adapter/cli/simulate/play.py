@@ -163,7 +163,7 @@ class Play:
         if event == "CreateContainer":
             scene.unknown = self._script.unknown
         if outcome.adjust is not None:
-            scene.before = self._script.specs.get(id_) or spec_from(request.pod, request.container)
+            scene.before = self._script.specs.get(id_) or spec_from(request.container)
             scene.after = apply(scene.before, outcome.adjust, collected=True)
             if self._script.made_up and isinstance(outcome.request, api.CreateContainerRequest):
                 self._created[id_] = outcome.request.container
