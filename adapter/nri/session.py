@@ -140,14 +140,14 @@ class Session(Stub):
         self._runtime = runtimes.of(request)
         return super()._configure(request, context)
 
-    def _answer(self, request: Request, context: Context, reply: Any, error: Exception | None = None) -> bool:
-        is_reply = super()._answer(request, context, reply, error)
-        begins = is_reply and context.method == "Synchronize" and self.synchronized and not self.has_joined
+    def _answer(self, request: Request, context: Context, reply: Any, error: Exception | None = None) -> None:
+        super()._answer(request, context, reply, error)
+        is_state = context.method == "Synchronize" and not context.has_failed
+        begins = is_state and self.synchronized and not self.has_joined
         if begins and not self._is_gone:  # a late answer must not take the place of the next connection
             self.has_joined = True
             self._plugin.ask_for_updates = self._ask
             self._hook("on_join")
-        return is_reply
 
     def _ask(self, updates: Iterable[api.ContainerUpdate]) -> Updating:
         if reason := self._runtime.refuses_updates:

@@ -229,14 +229,13 @@ class Stub:
         if self._on_answered is not None:
             self._tell_if_answered()
 
-    def _answer(self, request: Request, context: Context, reply: Any, error: Exception | None = None) -> bool:
-        """Answers a call; returns True if the answer is the reply, False if it is an error."""
-        is_reply = self._write_answer(request, context, reply, error)
-        context.has_failed = not is_reply
+    def _answer(self, request: Request, context: Context, reply: Any, error: Exception | None = None) -> None:
+        """Answers a call."""
+        context.has_failed = not self._write_answer(request, context, reply, error)
         self._plugin.answered(context)
-        return is_reply
 
     def _write_answer(self, request: Request, context: Context, reply: Any, error: Exception | None) -> bool:
+        """Returns True if the answer is the reply, False if it is an error."""
         if error is None and reply is not None:
             try:
                 _check(context.method, reply)
@@ -289,8 +288,7 @@ def status_of(error: Exception, plugin: str) -> tuple[int, str]:
 
 def batches(updates: Iterable[api.ContainerUpdate]) -> Iterator[list[api.ContainerUpdate]]:
     """Yields the updates in parts, each of which fits an UpdateContainers call."""
-    batch: list[api.ContainerUpdate] = []
-    size = 0
+    batch, size = list[api.ContainerUpdate](), 0
     for update in updates:
         length = update.ByteSize() + 8
         if batch and size + length > UPDATES_PER_CALL:
