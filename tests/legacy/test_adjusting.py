@@ -137,7 +137,7 @@ REFUSED: list[tuple[dict[str, object], str]] = [
 
 def test_a_wish_that_cannot_be_fails_the_plugin_by_name(node: Node, subtests: pytest.Subtests) -> None:
     configured(node, "CreateContainer", plugins="a")
-    node.bridge.updates.known.add("c0")
+    node.bridge.updates.existing.add("c0")
     for number, (result, reason) in enumerate(REFUSED, 1):
         id_ = f"c{number}"
         with subtests.test(reason):
@@ -173,7 +173,7 @@ def test_of_a_refused_result_nothing_is_taken(node: Node) -> None:
     configured(node, "CreateContainer", fail_create=False).plugins(
         a=saying(**bad), b=saying(spec={"annotations": {"n": "1"}})
     )
-    node.bridge.updates.known.add("c0")
+    node.bridge.updates.existing.add("c0")
     answer = creating(node)
     node.wait(answer)
     assert "B=1" not in node.requests("b")[0]["spec"]["process"]["env"]
@@ -259,7 +259,7 @@ def test_a_refused_creation_whose_end_no_runtime_tells_leaves_nothing(node: Node
     node.idle()
     assert node.runs == ["a create c1", "a delete c1"][: len(events)]
     bridge = node.bridge
-    assert (len(bridge.ledger), bridge.ledger.target("c1"), bridge.updates.known) == (0, None, set())
+    assert (len(bridge.ledger), bridge.ledger.target("c1"), bridge.updates.existing) == (0, None, set())
 
 
 def test_docker_announces_no_stop_and_no_delete_is_owed(node: Node) -> None:

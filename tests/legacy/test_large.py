@@ -74,7 +74,7 @@ def test_plugins_see_and_change_a_large_container_as_any_other(node: Node, monke
         configured(node, "CreateContainer").plugins(
             a=saying(**EDIT, updates=[{"id": "c0", "resources": {}}]), b=saying(spec={"annotations": {"x": "y"}})
         )
-        node.bridge.updates.known.add("c0")
+        node.bridge.updates.existing.add("c0")
         made = creating(node)
         assert outcome(node, made) == "ok"
         found.append((made.reply, node.requests("a")[-1], node.requests("b")[-1]))

@@ -161,7 +161,7 @@ def container() -> api.Container:
 
 def outcomes() -> list[AnswerBuilder]:
     updates = PendingUpdates(Loop())
-    updates.known |= {"id", "name"}
+    updates.existing |= {"id", "name"}
     creation = api.CreateContainerRequest(pod=a_pod(), container=container())
     update = api.UpdateContainerRequest(pod=a_pod(), container=container(), linux_resources=api.LinuxResources())
     target = request.of_container(creation.container, creation.pod)

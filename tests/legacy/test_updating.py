@@ -206,7 +206,7 @@ def update(id_: str, **resources: object) -> api.ContainerUpdate:
 
 def test_what_is_for_the_container_that_an_answer_is_about_waits_on(loop: SteppedLoop) -> None:
     updates = PendingUpdates(loop)
-    updates.known |= {"a", "b"}
+    updates.existing |= {"a", "b"}
     a, b = (update(id_, cpu=api.LinuxCPU(cpus="1")) for id_ in ("a", "b"))
     updates.add([a, b])
     assert [updates.pop(besides="b"), updates.pop(besides="c"), updates.pop()] == [[a], [b], []]
@@ -214,7 +214,7 @@ def test_what_is_for_the_container_that_an_answer_is_about_waits_on(loop: Steppe
 
 def test_a_later_update_changes_an_earlier_one(loop: SteppedLoop) -> None:
     updates = PendingUpdates(loop)
-    updates.known.add("a")
+    updates.existing.add("a")
     sizes = {"2MB": 1, "1GB": 2}
     first = [api.HugepageLimit(page_size=size, limit=limit) for size, limit in sizes.items()]
     shares = api.LinuxCPU(shares=api.OptionalUInt64(value=2), cpus="0")

@@ -61,7 +61,7 @@ def request(life: Life, id_: str = "c1") -> dict[str, Any]:
 def test_what_a_later_create_knows_counts_if_it_has_the_pid_until_it_is_forgotten(loop: SteppedLoop) -> None:
     ledger = Ledger(loop, None)
     for pid, told in ((0, 0), (7, 7), (8, 8), (0, 8)):
-        ledger.know(target(pid=pid))
+        ledger.keep(target(pid=pid))
         found = ledger.target("c1")
         assert found is not None
         assert found.pid == told

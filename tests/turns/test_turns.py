@@ -54,7 +54,7 @@ def test_an_adapter_that_is_alone_writes_no_note_and_asks_no_lock(
     monkeypatch.setattr(turns_file, "locks", None)
     for _ in range(3):
         turn = adapter.comes()
-        assert (adapter.turns.is_missed(turn), adapter.turns.take(turn)) == (False, MINE)
+        assert (adapter.turns.others_got(turn), adapter.turns.take(turn)) == (False, MINE)
         adapter.turns.end(turn, State.ANSWERED)
     assert not table(adapter).strip(b"\0")
 
@@ -132,7 +132,7 @@ def test_what_was_read_too_late_is_not_taken_for_the_next_event_of_its_name(star
     first, second = start(), start()
     quiet = second.clock()
     assert first.serves("UpdateContainer") is MINE
-    assert second.turns.is_missed(second.turns.turn("UpdateContainer", "pod", "c1", quiet, timeout=0.5))
+    assert second.turns.others_got(second.turns.turn("UpdateContainer", "pod", "c1", quiet, timeout=0.5))
     assert second.serves("UpdateContainer") is MINE
 
 
@@ -158,8 +158,8 @@ def test_an_event_is_missed_also_if_its_server_has_gone_since(start: Start) -> N
     assert first.serves() is MINE
     first.die()
     turn = second.turns.turn("StartContainer", "pod", "c1", quiet, timeout=0.5)
-    assert (second.turns.is_missed(turn), second.turns.take(turn)) == (True, DONE)
-    assert not second.turns.is_missed(second.comes())
+    assert (second.turns.others_got(turn), second.turns.take(turn)) == (True, DONE)
+    assert not second.turns.others_got(second.comes())
 
 
 def test_an_adapter_that_was_stopped_finds_that_all_was_served(start: Start) -> None:
@@ -233,7 +233,7 @@ def test_what_was_missed_hides_no_note_of_the_event_after_it(start: Start) -> No
     first, second = start(), start()
     quiet = second.clock()
     assert [first.serves("StopContainer"), first.serves("CreateContainer")] == [MINE, MINE]
-    assert second.turns.is_missed(second.turns.turn("StopContainer", "pod", "c1", quiet, timeout=0.5))
+    assert second.turns.others_got(second.turns.turn("StopContainer", "pod", "c1", quiet, timeout=0.5))
     assert second.serves("CreateContainer") is DONE
 
 

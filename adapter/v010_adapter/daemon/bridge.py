@@ -21,9 +21,9 @@ from v010_adapter.owed import reconcile
 from v010_adapter.owed.deletes import Deletes
 from v010_adapter.owed.first_start import FirstStart
 from v010_adapter.owed.ledger import Ledger
-from v010_adapter.programs.driver import LARGE
 from v010_adapter.programs.process import Program
 from v010_adapter.programs.runner import Account, Runner
+from v010_adapter.programs.work import LARGE
 from v010_adapter.settings import LegacySettings
 from v010_adapter.turns.fates import Turn
 from v010_adapter.turns.turns import Turns
@@ -66,13 +66,13 @@ class Bridge:
         self._is_first = True
         """Whether this adapter has not been synchronized yet."""
         self._first_start = FirstStart(self.ledger, self._plugins, directory)
-        self._left_pods: set[str] = set()
-        """The pods that run, whose plugins are left to the runtime."""
+        self._pods_of_runtime: set[str] = set()
+        """The pods that run, whose plugins the runtime itself runs."""
 
     def set_runtime(self, runtime: Runtime, *, pid: int = 0, send: Send | None = None) -> None:
         """Learns which runtime this is, its pid (0: unknown), and what sends updates to it, if it takes them."""
         self._plugins.set_runtime(runtime, pid)
-        self._loop.call_soon(self._plugins.sandboxes.tell)  # the runtime waits for the answer
+        self._loop.call_soon(self._plugins.sandboxes.log_verdict)  # the runtime waits for the answer
         self.updates.refusal = runtime.habits.no_updates
         self.updates.send = send
 
@@ -108,8 +108,8 @@ class Bridge:
             return job.answer
         return with_updates(event, None, self.updates, target) if self.updates.waiting else None
 
-    def miss(self, message: Any, event: str) -> None:
-        """An event that is no end has come too late, and is left to other adapters."""
+    def skip(self, message: Any, event: str) -> None:
+        """An event that is no end has come too late: other adapters have got it."""
         self.deletes.note_named(self._target(event, message))
 
     def _target(self, event: str, message: Any) -> Target:
@@ -117,23 +117,23 @@ class Bridge:
             return request.of_pod(message.pod)
         target = request.of_container(message.container, message.pod)
         if STATES[event] == DELETE:
-            self.updates.known.discard(target.id)
-        elif self._plugins.plans.end_is_told:
-            self.updates.known.add(target.id)
+            self.updates.existing.discard(target.id)
+        elif self._plugins.plans.reports_ends:
+            self.updates.existing.add(target.id)
         return target
 
     def _job(
         self, event: str, message: Any, target: Target, turn: Turn | None, *, with_hooks: bool
     ) -> PluginJob | None:
         """Returns the job of an event, None if no plugin runs at it."""
-        is_left = target.is_sandbox and self._plugins.sandboxes.is_left(event)
-        if is_left:
-            self._left_pods.add(target.id)
+        by_runtime = target.is_sandbox and self._plugins.sandboxes.runtime_runs_at(event)
+        if by_runtime:
+            self._pods_of_runtime.add(target.id)
         if STATES[event] == DELETE:
-            self._left_pods.discard(target.id)
+            self._pods_of_runtime.discard(target.id)
             self._first_start.forget(target.id)
-            return self.deletes.of_event(event, message, target, turn, is_left=is_left)
-        entries = self._plugins.entries() if event in self._plugins.plans.at and not is_left else ()
+            return self.deletes.of_event(event, message, target, turn, by_runtime=by_runtime)
+        entries = self._plugins.entries() if event in self._plugins.plans.at and not by_runtime else ()
         if entries is None:
             self._refuse_create(event, target)
             return None
@@ -158,21 +158,21 @@ class Bridge:
     def run_for_gone(self, id_: str) -> None:
         """Runs the deletes of a container that has gone without a stop event."""
         self.deletes.run_for_gone(id_)
-        self.updates.known.discard(id_)
+        self.updates.existing.discard(id_)
 
     # What happens to the connection
 
     def synchronize(self, pods: Iterable[api.PodSandbox], containers: Iterable[api.Container]) -> None:
         """Compares the records with what the runtime has."""
         containers = list(containers)
-        self.updates.known = {container.id for container in containers}
+        self.updates.existing = {container.id for container in containers}
         self.updates.flush_soon()
         node = reconcile.node_of(pods, containers)
-        ours = [target for target in node.running if not (target.is_sandbox and self._plugins.sandboxes.are_left)]
-        self._left_pods = {target.id for target in node.running} - {target.id for target in ours}
+        ours = [target for target in node.running if not (target.is_sandbox and self._plugins.sandboxes.runtime_runs)]
+        self._pods_of_runtime = {target.id for target in node.running} - {target.id for target in ours}
         if not self._is_first or not self._first_start.is_due:
             self.deletes.reconcile(node, ours)
-        elif self._plugins.plans.end_is_told:
+        elif self._plugins.plans.reports_ends:
             self._first_start.begin(ours)
         self._is_first = False
 
@@ -190,7 +190,7 @@ class Bridge:
         self.deletes.on_runtime_gone()
         for job in self.deletes.queue.waiting():
             if job.state != DELETE:
-                job.chain.begin(())
+                job.chain.set_steps(())
 
     def when_idle(self, callback: Callable[[], object]) -> None:
         """Calls back, perhaps at once, when no plugin runs any more."""
@@ -214,7 +214,7 @@ class Bridge:
             "owed": len(self.ledger),
             "programs": {**accounts, **self.runner.accounts},
             "faults": list(filter(None, [self._plugins.conf_json.fault])),
-            "notes": list(filter(None, [self._plugins.sandboxes.describe(len(self._left_pods))])),
+            "notes": list(filter(None, [self._plugins.sandboxes.describe(len(self._pods_of_runtime))])),
             "state_fault": (self._turns.fault if self._turns is not None else "") or self.ledger.fault,
         }
 

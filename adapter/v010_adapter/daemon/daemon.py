@@ -147,7 +147,7 @@ class Daemon:
         described["faults"] += self._endpoints.faults
         if self.state is not ConnectionState.JOINED:
             described["faults"].append(f"not joined with a runtime: {self._reason or self.state.name.lower()}")
-        told = {
+        shown = {
             "pid": os.getpid(),
             "version": __version__,
             "started": self._started,
@@ -159,7 +159,7 @@ class Daemon:
             "stalls": {"count": self._loop.stalls, "longest": self._loop.longest},
             **described,
         }
-        return dict(bounded(told))
+        return dict(bounded(shown))
 
     def _remind(self) -> None:
         log.info("the runtime has not configured and synchronized the adapter yet")

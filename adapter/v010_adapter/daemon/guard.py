@@ -1,6 +1,6 @@
 """The guard of an adapter that a runtime launches, or that a container has: it starts a killed server again.
 
-A stopped server (SIGSTOP) has the lock and answers nothing, so the guard kills it first.
+A stopped server (SIGSTOP) keeps its locks and answers nothing, so the guard kills it first.
 
 NRI kills the process that it launched when it drops the plugin (pkg/adaptation/plugin.go, stop). So that process forks
 a guard with a session of its own, and only waits; the guard forks the server. Both fork before they import anything

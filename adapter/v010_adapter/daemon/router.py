@@ -32,7 +32,7 @@ NOT_SERVING: dict[str, Any] = {
     **{"serves": False, "owed": 0, "programs": {}, "standby": {}, "hooks": {}, "faults": [], "notes": []},
     "state_fault": "",
 }
-"""What `status` tells before the runtime has synchronized the adapter."""
+"""What `status` shows before the runtime has synchronized the adapter."""
 RESERVE_WHERE_DROPPED = 0.25
 """Seconds; see `reserve`."""
 LEGACY_EVENTS = (
@@ -85,12 +85,12 @@ class Adapter(Plugin):
         if request.config.strip():
             self.take_configuration(request.config)
         self._runtime = runtimes.of(request)
-        self._tell_what_is_off()
+        self._log_what_is_off()
         policy = api.FailurePolicy(keep_connected=True, fail_request=self.settings.fail_request)
         self.reserve = reserve(self.settings, self._runtime.nri)
         return api.ConfigureResponse(events=mask(self._events()), failure_policy=policy)
 
-    def _tell_what_is_off(self) -> None:
+    def _log_what_is_off(self) -> None:
         habits = self._runtime.habits
         if habits.no_ends:
             log.warning("%s: legacy plugins run at CreateContainer or not at all", habits.no_ends)

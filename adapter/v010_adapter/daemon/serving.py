@@ -56,8 +56,8 @@ class Serving:
         self._hides_refused = False
         self._unanswered: dict[Context, Turn] = {}
         """The events without an answer."""
-        self.serves = self._is_known = False
-        """Whether this adapter has served the last event; before that, whether it is alone. And if that is known."""
+        self.serves = self._is_decided = False
+        """Whether this adapter has served the last event; before that, whether it is alone. And if that is decided."""
         self._standby = self._made_standby()
         self.legacy = Bridge(loop, own.legacy, own.host_root, turns, self._standby)
         """Runs the legacy plugins."""
@@ -107,11 +107,6 @@ class Serving:
             self._turns.end(turn, None)
         self.legacy.on_runtime_gone()
 
-    @property
-    def has_others(self) -> bool:
-        """Whether another adapter has joined the runtime."""
-        return self._turns.has_others
-
     # Events
 
     def on_event(self, request: Any, context: Context) -> Any:
@@ -125,8 +120,8 @@ class Serving:
             return None
         if self._standby is not None:
             self._standby.on_event()
-        if turn.at >= context.deadline and self._turns.is_missed(turn) and not turn.is_end:
-            self.legacy.miss(request, context.method)
+        if turn.at >= context.deadline and self._turns.others_got(turn) and not turn.is_end:
+            self.legacy.skip(request, context.method)
             return None
         self._unanswered[context] = turn
         if context.method != "CreateContainer":
@@ -164,9 +159,9 @@ class Serving:
 
     def _note_served(self, *, is_ours: bool) -> None:
         """Notes which adapter does the work: programs that stand by and ports belong to that one."""
-        if is_ours == self.serves and self._is_known:
+        if is_ours == self.serves and self._is_decided:
             return
-        self.serves, self._is_known = is_ours, True
+        self.serves, self._is_decided = is_ours, True
         if self._standby is not None:
             (self._standby.open if is_ours else self._standby.close)()
         self._link.on_served(is_ours)

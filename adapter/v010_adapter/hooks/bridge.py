@@ -182,8 +182,8 @@ class HookBridge:
             log.error("precreate hooks for %s: %s (none runs)", subject_of(request), error)
             return response
         from v010_adapter.hooks import precreate  # noqa: PLC0415 - only for precreate hooks: it loads processes and jobs
-        from v010_adapter.programs.driver import LARGE  # noqa: PLC0415 - likewise
         from v010_adapter.programs.runner import Runner  # noqa: PLC0415 - likewise
+        from v010_adapter.programs.work import LARGE  # noqa: PLC0415 - likewise
 
         if self._runner is None:
             self._runner = Runner(self._loop, self._standby)

@@ -177,7 +177,7 @@ class AnswerBuilder:
         id_ = update["id"]
         if self._event in ("CreateContainer", "UpdateContainer") and id_ == self._target.id:
             raise NotAdjustable(f"{place}.id", f"{id_} is the container of the event: change it with `spec`")
-        if id_ not in self._updates.known:
+        if id_ not in self._updates.existing:
             raise NotAdjustable(f"{place}.id", f"there is no container {id_!r}")
         return container_update(id_, {}, update.get("resources"), place)
 

@@ -58,7 +58,7 @@ class Plugins:
         self.sees_pods = pid != 0
         """Whether pods have the same pids here as for the runtime: it has none here in another pid namespace."""
         self.sandboxes = Sandboxes(self.settings, self._host_root, runtime, pid)
-        self.plans = Plans(self.settings, end_is_told=not runtime.habits.no_ends)
+        self.plans = Plans(self.settings, reports_ends=not runtime.habits.no_ends)
 
     def entries(self) -> Sequence[Entry] | None:
         """Looks at conf.json, as at every event at which a plugin may run; None if no version of it can be used."""
@@ -96,7 +96,7 @@ class PluginJob(Driver[PluginStep]):
         entries: Sequence[Entry] = (),
         turn: Turn | None = None,
     ) -> None:
-        """The steps of a delete are None: `chain.begin` names them. `turn` is None if no event asks for the job.
+        """The steps of a delete are None: `chain.set_steps` names them. `turn` is None if no event asks for the job.
 
         `message` is NRI's request, None if no event asks for the job. `entries` are the plugins of conf.json when a
         delete came.
@@ -130,7 +130,7 @@ class PluginJob(Driver[PluginStep]):
     def answer_empty(self) -> None:
         """Answers the event, which another adapter has served. A delete goes on: it runs what is owed then."""
         if self.state != DELETE:
-            self.chain.begin(())
+            self.chain.set_steps(())
         self._do(self.chain.time_is_up(""))
 
     def _made_builder(self) -> AnswerBuilder:

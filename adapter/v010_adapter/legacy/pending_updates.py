@@ -30,8 +30,8 @@ class PendingUpdates:
         """Set if the runtime can be called at any time."""
         self.refusal = ""
         """Why the runtime takes no updates at all, if so."""
-        self.known: set[str] = set()
-        """The ids of the existing containers."""
+        self.existing: set[str] = set()
+        """The ids of the containers that the runtime has."""
         self.waiting: dict[str, api.ContainerUpdate] = {}
         """The updates, by container."""
         self._is_calling = False
@@ -52,7 +52,7 @@ class PendingUpdates:
         """
         if not self.waiting:
             return []
-        waiting = {id_: update for id_, update in self.waiting.items() if id_ in self.known}
+        waiting = {id_: update for id_, update in self.waiting.items() if id_ in self.existing}
         self.waiting = {id_: waiting.pop(id_) for id_ in [besides] if id_ in waiting}
         return list(waiting.values())
 

@@ -76,9 +76,9 @@ class Plans:
     Each plugin has its configured list of events, or the original client's events.
     """
 
-    def __init__(self, settings: LegacySettings, *, end_is_told: bool = True) -> None:
-        self.end_is_told = end_is_told
-        """Whether the runtime tells the end of what it creates; else no delete would ever be due."""
+    def __init__(self, settings: LegacySettings, *, reports_ends: bool = True) -> None:
+        self.reports_ends = reports_ends
+        """Whether the runtime reports the end of what it creates; else no delete would ever be due."""
         self._settings = settings
         self._events = {type_: own.events for type_, own in settings.plugins.items() if own.events is not None}
         self.at = ORIGINAL.union(*self._events.values())
@@ -99,7 +99,7 @@ class Plans:
 
     def owes_delete(self, entry: Entry, *, is_sandbox: bool) -> bool:
         """Whether each create of the plugin is followed by exactly one delete, and no delete comes without a create."""
-        if not self.end_is_told:
+        if not self.reports_ends:
             return False
         events = self._events.get(entry.type, ORIGINAL)
         if is_sandbox:

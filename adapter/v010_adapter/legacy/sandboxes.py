@@ -42,15 +42,15 @@ def names_conf_json(pid: int) -> bool:
 
 
 class Verdict(NamedTuple):
-    """Whether the plugins for pods are left to the runtime, why, and whether that is known: else it is a guess."""
+    """Whether the runtime itself runs the plugins for pods, why, and whether that is known: else it is a guess."""
 
-    are_left: bool
+    runtime_runs: bool
     why: str
     is_known: bool = True
 
 
 class Sandboxes:
-    """Decides whether the events of pods are left to the runtime."""
+    """Decides who runs the plugins at the events of pods: the runtime or the adapter."""
 
     def __init__(self, settings: LegacySettings, host_root: str, runtime: Runtime, pid: int = 0) -> None:
         """Takes the settings, the root of the node's files, the runtime, and its pid (0: unknown)."""
@@ -84,24 +84,24 @@ class Sandboxes:
         return Verdict(False, f"no runtime reads {config}")
 
     @property
-    def are_left(self) -> bool:
+    def runtime_runs(self) -> bool:
         """Whether the runtime reads the very same conf.json and runs its plugins for pods."""
-        return self._verdict().are_left
+        return self._verdict().runtime_runs
 
-    def is_left(self, event: str) -> bool:
-        """Whether an event of a pod is left to the runtime."""
-        return event in ORIGINAL and self.are_left
+    def runtime_runs_at(self, event: str) -> bool:
+        """Whether the runtime runs the plugins at an event of a pod."""
+        return event in ORIGINAL and self.runtime_runs
 
-    def describe(self, left: int = 0) -> str:
-        """Returns who runs the plugins for pods and why, empty without a conf.json. It has `left` pods."""
+    def describe(self, pods: int = 0) -> str:
+        """Returns who runs the plugins for pods and why, empty without a conf.json. It runs those of `pods` pods."""
         if not os.path.exists(self._settings.config):
             return ""
-        are_left, why, _ = self._verdict()
-        them = "1 pod gets its delete" if left == 1 else f"{left} pods get their deletes"
-        end = f"; {them} from the runtime" if left and self._settings.sandboxes == "auto" else ""
-        return f"plugins for pods are {'left to the runtime' if are_left else 'run by the adapter'}: {why}{end}"
+        runtime_runs, why, _ = self._verdict()
+        them = "1 pod gets its delete" if pods == 1 else f"{pods} pods get their deletes"
+        end = f"; {them} from the runtime" if pods and self._settings.sandboxes == "auto" else ""
+        return f"plugins for pods are {'left to the runtime' if runtime_runs else 'run by the adapter'}: {why}{end}"
 
-    def tell(self) -> None:
+    def log_verdict(self) -> None:
         """Logs who runs the plugins for pods, unless that is configured."""
-        if self._settings.sandboxes == "auto" and (told := self.describe()):
-            log.log(logging.INFO if self._verdict().is_known else logging.WARNING, "%s", told)
+        if self._settings.sandboxes == "auto" and (text := self.describe()):
+            log.log(logging.INFO if self._verdict().is_known else logging.WARNING, "%s", text)

@@ -72,13 +72,13 @@ class Deletes(Observer[PluginJob, PluginStep]):
             self._named |= {target.id, target.sandbox_id}
 
     def of_event(
-        self, event: str, message: Any, target: Target, turn: Turn | None, *, is_left: bool
+        self, event: str, message: Any, target: Target, turn: Turn | None, *, by_runtime: bool
     ) -> PluginJob | None:
         """Returns the job of a delete, None if no plugin runs at it. The plugins are named when the job's turn comes.
 
-        `is_left` is whether the runtime runs the plugins of the event itself: then only what is owed runs here.
+        With `by_runtime`, the runtime runs the plugins of the event itself: only what is owed runs here.
         """
-        entries = () if is_left else self._plugins.entries() or ()
+        entries = () if by_runtime else self._plugins.entries() or ()
         if self._turns is not None:
             self._turns.look()
         self.ledger.refresh(target)
@@ -144,7 +144,7 @@ class Deletes(Observer[PluginJob, PluginStep]):
         named, self._named = self._named, None
         if named is None:
             return  # the connection has ended
-        self._tell_without_create([target for target in ours if target.id not in named])
+        self._log_without_create([target for target in ours if target.id not in named])
         if self._plugins.runtime.habits.hides_earlier_pods:
             pids = dict.fromkeys(node.unclear, 0)
             if self._plugins.sees_pods:
@@ -162,7 +162,7 @@ class Deletes(Observer[PluginJob, PluginStep]):
         """Returns the ids that are owed a delete, and those that jobs under way may owe one."""
         return [*dict.fromkeys([*self.ledger.ids(), *sorted(self.queue.ids())])]
 
-    def _tell_without_create(self, ours: Sequence[Target]) -> None:
+    def _log_without_create(self, ours: Sequence[Target]) -> None:
         """Logs how many containers have started while there was no connection."""
         new = [target for target in ours if not target.is_sandbox and self.ledger.target(target.id) is None]
         entries = self._plugins.entries() or () if new else ()
@@ -198,12 +198,9 @@ class Deletes(Observer[PluginJob, PluginStep]):
             self._ended_pods.add(id_)
 
     def _run_all(self, ids: Iterable[str]) -> None:
-        for id_ in sorted(ids, key=self._is_sandbox):  # a pod's delete comes after its containers'
-            self.run_owed(id_)
-
-    def _is_sandbox(self, id_: str) -> bool:
-        target = self.ledger.target(id_)
-        return target is not None and target.is_sandbox
+        targets = filter(None, map(self.ledger.target, ids))
+        for target in sorted(targets, key=lambda target: target.is_sandbox):  # a pod's delete after its containers'
+            self.run_owed(target.id)
 
     # As the observer of jobs
 
@@ -218,12 +215,12 @@ class Deletes(Observer[PluginJob, PluginStep]):
         if job.state == DELETE:
             self._begin_deletes(job, fate)
         elif fate in SERVED_ELSEWHERE:
-            job.chain.begin(())
+            job.chain.set_steps(())
         elif fate is REPEAT and turn is not None and job.state == CREATE:
             noted = self.ledger.keys(job.target.id, turn.at)
             is_asked = job.event == "CreateContainer"  # the runtime does not have the changes
             steps = [step for step in job.chain.steps if step.entry.key not in noted or (is_asked and step.may_adjust)]
-            job.chain.begin(steps)
+            job.chain.set_steps(steps)
 
     def _begin_deletes(self, job: PluginJob, fate: Fate) -> None:
         target, earlier = job.target, self.ledger.target(job.target.id)
@@ -234,7 +231,7 @@ class Deletes(Observer[PluginJob, PluginStep]):
                 target.pid = 0  # perhaps it is another process by now
         owed = self.ledger.begin_deletes(target.id) if fate is not PAST else ()
         entries = () if fate in SERVED_ELSEWHERE else job.entries
-        job.chain.begin(self._plugins.plans.of_delete(job.event, owed, entries, target))
+        job.chain.set_steps(self._plugins.plans.of_delete(job.event, owed, entries, target))
 
     def before_feed(self, job: PluginJob, step: PluginStep) -> None:
         """Notes a create before its plugin knows of it."""
@@ -242,7 +239,7 @@ class Deletes(Observer[PluginJob, PluginStep]):
             if step.owes_delete:
                 self.ledger.add(job.target, step.entry)
             else:
-                self.ledger.know(job.target)
+                self.ledger.keep(job.target)
 
     def on_not_started(self, job: PluginJob, step: PluginStep) -> bool:
         """Puts the delete of a plugin that could not be started back; returns whether the log says so."""
@@ -283,7 +280,7 @@ class Deletes(Observer[PluginJob, PluginStep]):
             if id_ in self.ledger and not is_past and all(other.state == UPDATE for other in self.queue.of(id_)):
                 self._try_later(id_)
         plans = self._plugins.plans
-        if (job.state == DELETE and not plans.runs_at_removals) or not plans.end_is_told:
+        if (job.state == DELETE and not plans.runs_at_removals) or not plans.reports_ends:
             self._removed.add(id_)
         self._forget_if_removed(id_)
 

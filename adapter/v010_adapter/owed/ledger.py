@@ -94,8 +94,8 @@ class Ledger:
 
     # Creates and deletes
 
-    def know(self, target: Target) -> Record:
-        """Keeps what a create knows. A later create replaces an earlier one, unless only the earlier knew the pid."""
+    def keep(self, target: Target) -> Record:
+        """Keeps what a create knows of its target. A later create counts, unless only an earlier one knew the pid."""
         record = self._records.get(target.id)
         if record is None:
             record = self._records[target.id] = Record(target)
@@ -105,7 +105,7 @@ class Ledger:
 
     def add(self, target: Target, entry: Entry) -> None:
         """Notes that a plugin's create is started. Of a plugin that is owed a delete, only the moment is new."""
-        record = self.know(target)
+        record = self.keep(target)
         is_first, is_new = not (record.owed or record.running), record.add(entry, self._loop.time())
         if is_first and not records.fits(target):
             log.warning(
@@ -117,7 +117,7 @@ class Ledger:
 
     def add_later(self, target: Target, entries: Iterable[Entry]) -> None:
         """Notes creates that count as run. There may be thousands of records: they are written in slices."""
-        record = self._records.get(target.id) or self.know(target)
+        record = self._records.get(target.id) or self.keep(target)
         for entry in entries:
             record.add(entry, self._loop.time())
         self._write_later(record)

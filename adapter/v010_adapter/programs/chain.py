@@ -172,8 +172,8 @@ class Chain(Generic[S]):
     def __init__(self, ends: Ends, steps: Sequence[S] | None = None, *, is_answered: bool = False) -> None:
         """Takes what ends the chain early, and the programs in their order.
 
-        Without programs, `begin` names them later: who is owed a delete is known when the jobs before it have ended.
-        `is_answered` from the start is an event whose answer nobody waits for.
+        Without programs, `set_steps` names them later: who is owed a delete is known when the jobs before it have
+        ended. `is_answered` from the start is an event whose answer nobody waits for.
         """
         self.state = WAITING
         self.is_answered = is_answered
@@ -185,19 +185,19 @@ class Chain(Generic[S]):
         self.failures: Sequence[ProgramError] = ()
         """The failures that the last input has brought."""
         self._ends = ends
-        self._begun = steps is not None
+        self._has_steps = steps is not None
         self.steps = list(steps or ())
         """The programs that are not done, in their order; the first is the current one: to be run next, or running."""
 
-    def begin(self, steps: Sequence[S]) -> None:
+    def set_steps(self, steps: Sequence[S]) -> None:
         """Names the programs."""
-        self._begun = True
+        self._has_steps = True
         self.steps = list(steps)
 
     @property
     def is_over(self) -> bool:
         """Whether no program is left to run."""
-        return self._begun and not self.steps
+        return self._has_steps and not self.steps
 
     def go(self) -> Actions:
         """The jobs before this one have ended."""
@@ -234,7 +234,7 @@ class Chain(Generic[S]):
         transitions = TRANSITIONS[self.state].get(input_)
         if transitions is None or (self.is_answered and input_ is _TIME_IS_UP):
             raise LocalProtocolError(f"{input_.name} in state {self.state.name}{', answered' * self.is_answered}")
-        self.state, actions = transitions[self._begun and not self.steps]
+        self.state, actions = transitions[self._has_steps and not self.steps]
         if self.is_answered:
             return tuple(action for action in actions if action is not _ANSWER)
         self.is_answered = _ANSWER in actions

@@ -15,18 +15,13 @@ from v010_adapter.errors import ProgramError
 from v010_adapter.programs.chain import ENDED, SPAWN, WAITING, Action, Actions, Chain, Failure, Step
 from v010_adapter.programs.process import Process
 from v010_adapter.programs.runner import DONE, FAILED, LATE, Runner
-from v010_adapter.programs.work import Observer, Work, quoted
+from v010_adapter.programs.work import Observer, Slowest, Work, quoted
 
 log = logging.getLogger(__name__)
 
 S = TypeVar("S", bound=Step)
 T = TypeVar("T")
 
-LARGE = 128 << 10
-"""Bytes of a message from which on requests and results are worth a child process.
-
-Measured: at most 0.7 µs for each byte of a message, and 10 ms for a process.
-"""
 _BUG = "meets a bug of the adapter, which has logged it"
 _RESULT_BUG = Failure(f"its result {_BUG}")
 
@@ -46,8 +41,7 @@ class Driver(Work[S]):
         self._late_limit = late_limit
         self._step: S
         """The program that was started last, or could not be started."""
-        self._slowest: tuple[float, S] | None = None
-        """Of the programs that have printed a result, the one that took longest, with its seconds."""
+        self._slowest: Slowest | None = None
         self._process: Process | None = None
         self._deadline = self._limit = NO_TIMER
         self.is_large = False
@@ -55,7 +49,7 @@ class Driver(Work[S]):
         self._large = "", 0.0
         self._left: dict[Process, Timer] = {}
         """The programs that have been left without a result and still run; each with the end of the wait for it."""
-        self._is_told = False
+        self._is_logged = False
         """Whether the log says that the job goes on after the answer."""
 
     # Actions
@@ -75,7 +69,7 @@ class Driver(Work[S]):
             self._observer.at_turn(self)
         except Exception:  # others wait for its end
             log.exception("a bug: %s runs no program", self)
-            self.chain.begin(())
+            self.chain.set_steps(())
         if self.is_large and not self.chain.is_over:
             in_turn(self._prepare()).then(self._go_prepared)
         else:
@@ -125,9 +119,9 @@ class Driver(Work[S]):
             self._feed(self._process)
             self._set_limit()
             return ()
-        is_told = _safely(self, "a failed start", True, self._observer.on_not_started, self, step)
+        is_logged = _safely(self, "a failed start", True, self._observer.on_not_started, self, step)
         actions = self.chain.not_started(reason)
-        self._report(is_told=is_told)
+        self._report(is_logged=is_logged)
         return actions
 
     def _feed(self, process: Process) -> None:
@@ -179,7 +173,7 @@ class Driver(Work[S]):
             self._end_if_alone()
 
     def _next(self) -> None:
-        if self._is_told:
+        if self._is_logged:
             log.info("%s: it has ended after the answer", self)
         self._end_if_alone()
 
@@ -216,12 +210,12 @@ class Driver(Work[S]):
             return
         running, reason = self._step if self._process is not None else None, self._lateness()
         since = self._runner.loop.time() - self._process.started if self._process is not None else math.inf
-        if self._slowest is not None and self._slowest[0] > since:
-            reason += f": {_took(*self._slowest)}"
+        if self._slowest is not None and self._slowest.seconds > since:
+            reason += f": {self._slowest}"
         actions = self.chain.time_is_up(reason)
         if self.chain.state is not ENDED:
             log.warning("%s: %s; it goes on after the answer", self, running.error(reason) if running else reason)
-            self._is_told = True
+            self._is_logged = True
         self._do(actions)
 
     def _on_limit(self) -> None:
@@ -247,8 +241,8 @@ class Driver(Work[S]):
     def _note(self, process: Process, result: Any) -> None:
         """Notes the time of a program that has printed its result, or has failed."""
         seconds = self._runner.note(process, FAILED if isinstance(result, Failure) else DONE)
-        if self._slowest is None or seconds > self._slowest[0]:
-            self._slowest = seconds, self._step
+        if self._slowest is None or seconds > self._slowest.seconds:
+            self._slowest = Slowest(seconds, self._step)
 
     def _detach(self) -> Process:
         """Returns the current program, which is not waited for any longer."""
@@ -265,12 +259,12 @@ class Driver(Work[S]):
             self._runner.accounts[self._step.name].late += 1
         if self._process is not None:
             return f"no result within {self._runner.loop.time() - self._process.started:.1f} s"
-        return _took(*self._slowest) if self._slowest is not None else self._lateness_before()
+        return str(self._slowest or self._lateness_before())
 
-    def _report(self, *, is_told: bool = True) -> None:
+    def _report(self, *, is_logged: bool = True) -> None:
         for error in self.chain.failures:
             self._runner.accounts[error.program].fail(error.reason)
-            if is_told:
+            if is_logged:
                 log.error("%s: %s%s", self, error, "" if error is self.chain.error else " (tolerated)")
 
 
@@ -288,18 +282,9 @@ def _log_bug(driver: Driver[Any], doing: object) -> None:
     log.exception("a bug: %s: %s (its program has printed: %s)", driver, doing, printed)
 
 
-def _took(seconds: float, step: Step) -> str:
-    """Returns how long a program took, and what bounds it."""
-    return f"{step.name} took {seconds:.1f} s ({step.limit})"
-
-
 def _kill_if_asked(driver: Driver[Any]) -> None:
     if driver._process is not None and driver._step.policy.kill:
         driver._runner.kill(driver._process)
-
-
-def _let_work(driver: Driver[Any]) -> None:
-    driver._runner.let_work(driver._detach())
 
 
 _ACTIONS: Mapping[Action, Callable[[Driver[Any]], Actions | None]] = {
@@ -308,6 +293,6 @@ _ACTIONS: Mapping[Action, Callable[[Driver[Any]], Actions | None]] = {
     Action.ANSWER: Driver._answer,
     Action.KILL_IF_ASKED: _kill_if_asked,
     Action.LEAVE: Driver._leave,
-    Action.LET_WORK: _let_work,
+    Action.LET_WORK: lambda driver: driver._runner.let_work(driver._detach()),
     Action.NEXT: Driver._next,
 }

@@ -32,7 +32,7 @@ event if it has the same method and id, and is younger than `Turn.floor`; for a 
 another method, and is younger than `Turn.later`. By fact 1, an event that was read here in time was read before any
 adapter began the next one; of one that perhaps was read too late, a moment is known at which it had not come yet.
 
-An event that is read too late, for the adapter was stopped, is left to the adapters that have got it in time, unless it
+An event that is read too late, for the adapter was stopped, is skipped if other adapters have got it, unless it
 is an end: perhaps they have ended, and the deletes are owed. An adapter that hangs keeps its lock: who gets the event
 next waits until its own deadline, then `onFailure` decides. An adapter that is alone, by fact 3, writes no notes. It
 knows that by one `stat` at each event with work: each adapter that joins makes the file longer.
@@ -146,14 +146,16 @@ class Note(NamedTuple):
 class Turn:
     """An event at this adapter."""
 
-    __slots__ = ("answer", "at", "came", "fate", "floor", "id", "later", "method", "pod", "stage")
+    __slots__ = ("answer", "at", "fate", "floor", "id", "later", "method", "pod", "quiet_at", "stage")
 
-    def __init__(self, method: str, pod: str, id_: str, at: float, came: float, *, floor: float, later: float) -> None:
+    def __init__(
+        self, method: str, pod: str, id_: str, at: float, quiet_at: float, *, floor: float, later: float
+    ) -> None:
         self.method, self.pod, self.id = method, pod, id_
         self.floor, self.later = floor, later
         """Notes of other adapters for this event are younger than `floor`, those for later events than `later`."""
-        self.came = came
-        """A moment at which the event had not come here yet."""
+        self.quiet_at = quiet_at
+        """A moment at which the event had not come here yet; see `Loop`."""
         self.at = at
         """When the event came to the adapter that has begun it first."""
         self.fate: Fate | None = None

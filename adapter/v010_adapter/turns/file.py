@@ -36,7 +36,7 @@ class TurnsFile:
         """Why others do not see what this adapter does; empty if they do."""
         self._fd = -1
         self._has_no_locks = False
-        self._remembered: tuple[int, int, int] | None = None
+        self._stamp_when_alone: tuple[int, int, int] | None = None
         self.open()
 
     def open(self) -> bool:
@@ -88,18 +88,19 @@ class TurnsFile:
         except OSError:
             return False
 
-    def remember(self, *, is_alone: bool) -> None:
-        """Keeps for `is_as_remembered` that no other adapter has joined, or that one has."""
-        self._remembered = None
+    def note_look(self, *, is_alone: bool) -> None:
+        """Notes for `is_still_alone` whether a look has found no other adapter."""
+        self._stamp_when_alone = None
         if is_alone and self._fd >= 0:
             with suppress(OSError):
-                self._remembered = _stamp(os.fstat(self._fd))
+                self._stamp_when_alone = _stamp(os.fstat(self._fd))
 
     @property
-    def is_as_remembered(self) -> bool:
-        """Whether this adapter was alone, and no other one has joined since: each adapter makes the file longer."""
+    def is_still_alone(self) -> bool:
+        """Whether the last look found no other adapter, and none has joined since: each makes the file longer."""
         try:
-            return self._remembered is not None and not self.fault and _stamp(os.stat(self.path)) == self._remembered
+            alone = self._stamp_when_alone
+            return alone is not None and not self.fault and _stamp(os.stat(self.path)) == alone
         except OSError:
             return False
 

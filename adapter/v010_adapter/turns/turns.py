@@ -64,13 +64,12 @@ class Turns:
     def join(self) -> None:
         """The runtime synchronizes this adapter. Call it before the answer: events come after that."""
         self._floor = self._clock()
-        if not self._file.is_usable:
-            self._look_closely()
-        self._show()
-        self._look_closely()
+        if self._file.is_usable:
+            self._announce()
+        self._look_closely()  # it opens the file anew if that cannot be used, and announces this adapter then
         self._alone_since = 0.0  # by fact 3, one that has gone before this has got no event that comes here
 
-    def _show(self) -> None:
+    def _announce(self) -> None:
         """Tells other adapters that this one has joined."""
         self.leave()
         if not self._file.is_open:
@@ -106,13 +105,13 @@ class Turns:
 
     def look(self) -> bool:
         """Looks whether other adapters may get the next event; returns that. Repairs a directory that was removed."""
-        return not self._file.is_as_remembered and self._look_closely()
+        return not self._file.is_still_alone and self._look_closely()
 
     def _look_closely(self) -> bool:
         is_remade = not self._file.is_usable and self._remake()
-        is_shared = self._file.is_locked_from(0)  # one that has left, and works on, writes records
+        is_shared = self._file.is_locked_from(0)  # one that has lost its runtime, and works on, writes records
         self._alone_since = self._clock()
-        self._file.remember(is_alone=not is_shared)
+        self._file.note_look(is_alone=not is_shared)
         if self.on_change is not None:
             self.on_change(is_shared=is_shared, is_remade=is_remade)
         return is_shared
@@ -127,7 +126,7 @@ class Turns:
             log.warning("%s was removed or replaced: it is in use again", self.directory.path)
         for span in self._held:
             self._file.lock(*span)
-        self._show()
+        self._announce()
         return True
 
     @property
@@ -177,18 +176,21 @@ class Turns:
 
     # Events
 
-    def turn(self, method: str, pod: str, id_: str, came: float, timeout: float) -> Turn:
-        """Returns the turn of an event that has come after the moment `came`. The runtime waits `timeout` seconds."""
+    def turn(self, method: str, pod: str, id_: str, quiet_at: float, timeout: float) -> Turn:
+        """Returns the turn of an event that has come after `quiet_at`. The runtime waits `timeout` seconds."""
         now, floor = self._clock(), self._floor
-        self._floor = now if now < came + timeout else max(came, floor)
-        return Turn(method, pod, id_, now, came, floor=floor, later=self._floor)
+        self._floor = now if now < quiet_at + timeout else max(quiet_at, floor)
+        return Turn(method, pod, id_, now, quiet_at, floor=floor, later=self._floor)
 
     def is_shared(self, turn: Turn) -> bool:
         """Whether other adapters may have got an event. One that has just gone may have begun it."""
-        return self.look() or turn.came < self._alone_since
+        return self.look() or turn.quiet_at < self._alone_since
 
-    def is_missed(self, turn: Turn) -> bool:
-        """Whether other adapters have got an event that this one has read too late."""
+    def others_got(self, turn: Turn) -> bool:
+        """Whether other adapters have got an event that this one has read too late.
+
+        A note that they have written for it is not for the next event of that name.
+        """
         if not self.is_shared(turn):
             return False
         note = self._note_of(turn)
