@@ -98,8 +98,7 @@ class Bridge:
             if size > LARGE:
                 job.be_large(size, context.due)
             self.deletes.submit(job)
-            if not job.chain.is_answered:
-                job.answer_by(context.due)
+            job.answer_by(context.due)
         if event in REMOVALS:
             self.deletes.remove(target.id)
             for id_ in self.ledger.containers_of(target.id):

@@ -213,7 +213,7 @@ class PluginJob(Driver[PluginStep]):
             if parsed.error:
                 return Read(Failure(parsed.error), parsed.typos)
             if parsed.has_wishes and not step.may_adjust:  # the original client ignored unknown keys
-                wishes, parsed = parsed.requested(), parsed.original()._replace(typos=parsed.typos)
+                wishes, parsed = parsed.wishes(), parsed.original()._replace(typos=parsed.typos)
             if parsed.has_wishes or parsed.metadata:
                 self._made_builder().accept(step.entry.type, parsed)
         except NotAdjustable as refused:

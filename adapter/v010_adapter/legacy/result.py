@@ -12,7 +12,7 @@ from nri.errors import nearest
 from v010_adapter.base import gojson
 
 _TEXTS = ("plugin", "version", "error")
-_REQUESTS = {"spec": "spec", "cgroupspath": "cgroups_path", "adjust": "adjust", "updates": "updates"}
+_WISHES = {"spec": "spec", "cgroupspath": "cgroups_path", "adjust": "adjust", "updates": "updates"}
 _KNOWN = (*_TEXTS, "metadata", "spec", "adjust", "updates")
 KEPT, KEPT_LENGTH = 64, 512
 """How many different results are kept, and the most bytes of one: most plugins print the same at each event."""
@@ -48,12 +48,12 @@ class Result(NamedTuple):
         """Whether the result has a key of changes, be it without any."""
         return self[4:8] != (None, None, None, None)
 
-    def requested(self) -> list[str]:
+    def wishes(self) -> list[str]:
         """Returns the keys of the changes that the plugin asks for."""
         return [key for key in ("spec", "adjust", "updates") if getattr(self, key)]
 
     def original(self) -> Result:
-        """Returns the result as the original client read it: without requests for changes."""
+        """Returns the result as the original client read it: without wishes."""
         return Result(*self[:4])
 
     def encode(self) -> bytes:
@@ -90,8 +90,8 @@ def _parsed(output: bytes) -> Result:
             members[key] = _text(name, value, members.get(key, ""))
         elif key == "metadata":
             _add_metadata(members[key], name, value)
-        elif key in _REQUESTS:
-            members[_REQUESTS[key]] = value
+        elif key in _WISHES:
+            members[_WISHES[key]] = value
         else:
             strange.append(name)
     if strange:

@@ -49,13 +49,13 @@ class Driver(Work[S]):
         self._large = "", 0.0
         self._left: dict[Process, Timer] = {}
         """The programs that have been left without a result and still run; each with the end of the wait for it."""
-        self._is_logged = False
+        self._goes_on = False
         """Whether the log says that the job goes on after the answer."""
 
     # Actions
 
     def answer_by(self, moment: float) -> None:
-        """Answers the event at `moment`, on the loop's clock, at the latest."""
+        """Answers the event at `moment`, on the loop's clock, at the latest; nothing to do if it is answered."""
         if not self.chain.is_answered:
             self._deadline = self._runner.loop.call_at(moment, self._on_time_up)
 
@@ -173,7 +173,7 @@ class Driver(Work[S]):
             self._end_if_alone()
 
     def _next(self) -> None:
-        if self._is_logged:
+        if self._goes_on:
             log.info("%s: it has ended after the answer", self)
         self._end_if_alone()
 
@@ -215,7 +215,7 @@ class Driver(Work[S]):
         actions = self.chain.time_is_up(reason)
         if self.chain.state is not ENDED:
             log.warning("%s: %s; it goes on after the answer", self, running.error(reason) if running else reason)
-            self._is_logged = True
+            self._goes_on = True
         self._do(actions)
 
     def _on_limit(self) -> None:

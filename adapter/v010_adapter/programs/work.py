@@ -66,7 +66,7 @@ class Work(ABC, Generic[S]):
         """Returns the answer to the event, which has not failed."""
 
     def _prepare(self) -> Generator[Answer[Any], Any, None]:
-        """Makes the first request of a large container. Called before the first program is started."""
+        """Makes the large parts of the first request apart. Called before the first program is started."""
         yield None
 
     def _has_result(self, process: Process) -> bool:
