@@ -6,7 +6,7 @@ import pytest
 
 from nri import Context, api
 from v010_adapter.base.loop import Loop
-from v010_adapter.daemon.router import Adapter
+from v010_adapter.daemon.adapter import Adapter
 from v010_adapter.settings import parse
 
 from .link import Link

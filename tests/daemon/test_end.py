@@ -186,7 +186,7 @@ def test_a_frame_that_is_oversized_costs_the_connection_when_the_chains_under_wa
 
 COUNT = """
 import gc
-from v010_adapter.daemon.router import Adapter
+from v010_adapter.daemon.adapter import Adapter
 
 def count(*_):
     gc.collect()

@@ -8,8 +8,8 @@ import pytest
 
 from nri import Identity
 from nri.errors import RegistrationError
+from v010_adapter.daemon.adapter import Adapter
 from v010_adapter.daemon.daemon import Daemon
-from v010_adapter.daemon.router import Adapter
 from v010_adapter.daemon.states import ConnectionState, Origin
 from v010_adapter.settings import Settings
 

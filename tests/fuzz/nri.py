@@ -32,7 +32,7 @@ from v010_adapter import settings
 from v010_adapter.base import collector
 from v010_adapter.base.log_handlers import LineFormatter
 from v010_adapter.container_files.recording import read
-from v010_adapter.daemon.router import Adapter
+from v010_adapter.daemon.adapter import Adapter
 from v010_adapter.host.trust import off
 from v010_adapter.legacy.pending_updates import OnUpdated
 from v010_adapter.settings import HooksSettings, LegacySettings, PluginSettings, Settings

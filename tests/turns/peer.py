@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from nri import Context, Deferred
 from nri.events import CALLS
+from v010_adapter.daemon.adapter import Adapter
 from v010_adapter.daemon.daemon import GRACE
-from v010_adapter.daemon.router import Adapter
 from v010_adapter.settings import HooksSettings, Settings
 
 from ..link import Link

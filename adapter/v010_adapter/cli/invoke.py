@@ -29,9 +29,9 @@ from v010_adapter.cli.simulate.trial import Scratch
 from v010_adapter.cli.simulate.view import TextView, as_json, milliseconds
 from v010_adapter.cli.terminal import DIM
 from v010_adapter.container_files.recording import Recorded
+from v010_adapter.daemon.adapter import reserve
 from v010_adapter.daemon.bridge import Bridge
 from v010_adapter.daemon.process_setup import become_daemon
-from v010_adapter.daemon.router import reserve
 from v010_adapter.errors import ConfigError
 from v010_adapter.legacy import request
 from v010_adapter.legacy.config import Config, ConfigFile, Entry

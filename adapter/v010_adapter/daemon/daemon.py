@@ -15,7 +15,7 @@ from v010_adapter.base.loop import NO_TIMER, Loop
 from v010_adapter.base.sanitize import bounded
 from v010_adapter.base.trunk import Trunk
 from v010_adapter.daemon import guard, signals
-from v010_adapter.daemon.router import Adapter
+from v010_adapter.daemon.adapter import Adapter
 from v010_adapter.daemon.states import ConnectionState, Origin
 from v010_adapter.errors import ConfigError
 from v010_adapter.monitoring import logs

@@ -1,4 +1,4 @@
-"""The adapter as an NRI plugin: its configuration, its subscription, and what serves its events."""
+"""The adapter as an NRI plugin: its configuration, its subscription, and which `Serving` has its events."""
 
 from __future__ import annotations
 
