@@ -109,6 +109,17 @@ def test_a_pod_that_has_gone_gets_its_delete_after_its_containers(back: Node, po
     assert deletes(back)[-1] == "a delete pod"
 
 
+def test_a_pod_that_is_listed_without_its_process_lives_as_long_as_that_of_its_create(node: Node) -> None:
+    joined(node)
+    node.wait(node.create_pod(pid=os.getpid()))
+    synchronize(node, [a_pod(pid=0)], [])
+    node.loop.advance(2 * SECOND_LOOK)
+    node.idle()
+    assert node.runs == ["a create pod"]
+    node.wait(node.delete_pod())
+    assert deletes(node) == ["a delete pod"]
+
+
 def test_a_pod_of_another_pid_namespace_lives_until_the_runtime_says_otherwise(node: Node) -> None:
     """As in a container without the node's pids: the pids that the runtime names are not there, or are others'."""
     joined(node)
