@@ -12,7 +12,7 @@ from . import charts, faults, full, joining, kinds, reboot
 from .node import node, prepare, say, shell
 
 SCENARIOS = {
-    **{"charts": charts.play, "joining": joining.play, "full": full.play},
+    **{"charts": charts.play, "lists": charts.play_lists, "joining": joining.play, "full": full.play},
     **{"kinds": kinds.play, "faults": faults.play, "reboot": reboot.play},
 }
 """Each yields what is wrong, and leaves the node as it was."""

@@ -9,6 +9,8 @@ from typing import Any
 from . import node as k8s
 
 KUSTOMIZE = k8s.CHART.parents[1] / "kustomize"
+UPGRADES, KEPT = 5, 5
+"""The second: the configuration, the list of now, and those of three revisions."""
 OPTIONS = "--namespace", "kube-system", "--kube-version", "1.34", "--skip-tests"
 
 
@@ -60,3 +62,22 @@ def _mend() -> Iterator[str]:
     k8s.delete("kept")
     yield from k8s.wrong("kept")
     k8s.uninstall()
+
+
+def play_lists() -> Iterator[str]:
+    """Upgrades change the list of plugins: the ConfigMaps of the last three revisions stay, and none after all."""
+    k8s.chart("install")
+    counts = [len(k8s.maps())]
+    for number in range(UPGRADES):
+        plugins = [{"type": name, "conf": {"number": number}} for name in k8s.PLUGINS]
+        k8s.chart("upgrade", legacy={"conf": {**k8s.CONF, "plugins": plugins}})
+        counts.append(len(k8s.maps()))
+    k8s.say(f"ConfigMaps after {UPGRADES} upgrades: {counts}")
+    if max(counts) > KEPT:
+        yield f"ConfigMaps of earlier lists stay: {k8s.maps()}"
+    k8s.helm("rollback", k8s.RELEASE, "1", "--namespace", "kube-system", "--wait")
+    if wrong := k8s.check():
+        yield f"`helm test` after a rollback to the first list: {wrong}"
+    k8s.uninstall()
+    if left := k8s.maps():
+        yield f"ConfigMaps stay after an uninstall: {left}"

@@ -256,9 +256,9 @@ def wrong(*names: str) -> Iterator[str]:
     yield from (f"{id_}: {kind}" for kind, id_ in sorted(judge(*names)) if kind != "delete late")
 
 
-def _owed(*names: str) -> set[tuple[str, str]]:
+def _owed(*names: str, since: float) -> set[tuple[str, str]]:
     """Returns the creates without a delete so far: the plugin, and the id."""
-    runs = {(plugin, line.id, line.word) for plugin in PLUGINS for line in lines(plugin, *names)}
+    runs = {(plugin, line.id, line.word) for plugin in PLUGINS for line in lines(plugin, *names, since=since)}
     return {(plugin, id_) for plugin, id_, word in runs if word == "create" and (plugin, id_, "delete") not in runs}
 
 
@@ -268,7 +268,7 @@ def judge(*names: str, since: float = 0) -> set[tuple[str, str]]:
     Whatever runc has started must have one create and, after it, one delete; also what fails before runc starts it.
     """
     with suppress(HarnessError):
-        until(lambda: not _owed(*names), "the deletes", seconds=60)
+        until(lambda: not _owed(*names, since=since), "the deletes", seconds=60)
     ended = {line.id: line.at for line in reversed(lines("runc", *names, since=since)) if line.word == "delete"}
     started = {line.id for line in lines("runc", *names, since=since) if line.word == "start"}
     found = set()
