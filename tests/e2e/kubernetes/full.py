@@ -14,26 +14,27 @@ from . import node as k8s
 SECONDS = 40.0  # after which an update has stopped
 CPU = 250
 """Thousandths of a CPU that an instance requests, and a pod of a user."""
+USERS = 4
 
 
 def play() -> Iterator[str]:
     k8s.chart("install")
     _take_cpu()
-    yield from _update("CPU")
+    yield from _update("CPU", "Insufficient cpu")
     _take_places()
-    yield from _update("its number of pods")
+    yield from _update("its number of pods", "Too many pods")
     k8s.limit_pods(110)
     k8s.uninstall()
 
 
-def _update(what: str) -> Iterator[str]:
+def _update(what: str, lack: str) -> Iterator[str]:
     before = _users()
     if k8s.does_well(partial(k8s.chart, "upgrade", SECONDS, podAnnotations={"example.com/full": what})):
         yield f"full by {what}: an update finds room"
-    waiting = k8s.kubectl(
-        "-n", "kube-system", "get", "events", "--field-selector=reason=FailedScheduling", "--sort-by=.lastTimestamp"
-    )
-    k8s.say(f"full by {what}: {waiting.strip().splitlines()[-1]}")
+    waiting = k8s.waiting()
+    if lack not in waiting:
+        yield f"full by {what}: the new instance waits for something else"
+    k8s.say(f"full by {what}: {waiting}")
     if _users() != before:
         yield f"full by {what}: an update has ended pods of users: {before - _users()}"
     if not k8s.does_well(k8s.kubectl, "-n", "kube-system", "exec", k8s.serving(), "--", "probe", "readyz"):
@@ -60,10 +61,11 @@ def _take_cpu() -> None:
 
 
 def _take_places() -> None:
-    _start(4)
+    """First the limit: a kubelet that has started anew may tell that pods are not ready; an update replaces these."""
     k8s.until(lambda: len(k8s.adapters()) == 1, "the end of the old instance")
-    pods = len(k8s.kubectl("get", "pods", "-A", "-o", "name").split())
-    k8s.limit_pods(pods)
+    k8s.limit_pods(1 + USERS)
+    _start(USERS)
+    k8s.wait("condition=Ready", "--namespace=kube-system", *k8s.adapters())
 
 
 def _start(replicas: int) -> None:

@@ -172,6 +172,14 @@ def serving() -> str:
     return _of_release("pods", RELEASE, "kube-system", running)[0]
 
 
+def waiting() -> str:
+    """Returns why pods of the release have no node."""
+    pending = "--field-selector=status.phase=Pending"
+    message = "jsonpath={.items[*].status.conditions[?(@.type=='PodScheduled')].message}"
+    selector = f"app.kubernetes.io/instance={RELEASE}"
+    return kubectl("-n", "kube-system", "get", "pods", "-l", selector, pending, "-o", message)
+
+
 def maps() -> list[str]:
     return _of_release("configmaps", RELEASE, "kube-system")
 
