@@ -108,6 +108,17 @@ def test_a_wheel_that_is_built_to_be_installed_here_requires_the_stub_beside_it(
     assert f"nri @ {(ROOT / 'adapter').as_uri()}" in required(*built(tmp_path, ".", V010_ADAPTER_RELEASE=""))
 
 
+def test_a_released_source_distribution_requires_the_stub_s_version_wherever_it_is_built(tmp_path: Path) -> None:
+    """The variable is that of the machine that releases, not of the one that installs."""
+    line = [sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory", str(tmp_path)]
+    released = {**os.environ, "V010_ADAPTER_RELEASE": "1"}
+    subprocess.run(line, cwd=ROOT, env=released, capture_output=True, check=True)
+    [source] = tmp_path.glob("*.tar.gz")
+    [wheel] = built(tmp_path, str(source), V010_ADAPTER_RELEASE="")
+    assert f"nri=={__version__}" in required(wheel)
+    assert not any("file:" in text for text in required(wheel))
+
+
 # ---- what lies beside them
 
 

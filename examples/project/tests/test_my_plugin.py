@@ -3,7 +3,7 @@
 import pytest
 from my_plugin import ANNOTATION, CPUShares
 
-from nri.testing.node import Node
+from nri.testing import Node
 
 
 @pytest.fixture
