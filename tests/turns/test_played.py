@@ -68,6 +68,18 @@ class Play:
     def deliver(self, method: str, id_: str) -> Event:
         return self.runtime.deliver(method, id_)
 
+    def stop_inside(self, peer: Peer, step: str) -> None:
+        """The adapter is stopped for 30 s when it comes to a step of its code."""
+
+        def point(where: str) -> None:
+            World.point(self.world, where)
+            if where == step and self.world.current is peer.life:
+                del self.world.point
+                peer.stop(30, is_killed=False)
+                peer.life.pause()
+
+        self.world.point = point  # type: ignore[method-assign]
+
     def runs(self, name: str = "p") -> list[str]:
         """What a plugin was run for, with the event and the adapter."""
         return [f"{run.kind} {run.id} by {run.life}" for run in self.world.trace if run.name == name]
@@ -259,6 +271,16 @@ def test_what_an_adapter_answered_too_late_is_repeated_but_for_its_creates(play:
     play.world.wait(60)
     assert given(created) == [[[], ["h"]]], "the second has waited for the lock until its own deadline"
     assert play.runs("q") == ["create c by A0", "create c by A1"]
+
+
+def test_a_create_is_not_repeated_once_its_deletes_may_have_run(play: Play) -> None:
+    first, _ = play.start(2)
+    play.begin("pod")
+    play.stop_inside(first, "after write")  # it has noted that it begins
+    play.begin("c")
+    play.stop("c")
+    play.world.wait(60)
+    assert play.runs("q") == ["create c by A0", "delete c by A0"]
 
 
 def test_an_adapter_that_lost_its_connection_leaves_no_lock(play: Play) -> None:

@@ -217,10 +217,18 @@ class Deletes(Observer[PluginJob, PluginStep]):
         elif fate in SERVED_ELSEWHERE:
             job.chain.set_steps(())
         elif fate is REPEAT and turn is not None and job.state == CREATE:
-            noted = self.ledger.keys(job.target.id, turn.at)
-            is_asked = job.event == "CreateContainer"  # the runtime does not have the changes
-            steps = [step for step in job.chain.steps if step.entry.key not in noted or (is_asked and step.may_adjust)]
-            job.chain.set_steps(steps)
+            job.chain.set_steps(self._missing(job, turn))
+
+    def _missing(self, job: PluginJob, turn: Turn) -> list[PluginStep]:
+        """Returns the steps of a create that the adapter which has begun it has not done.
+
+        None if the id has ended meanwhile: then its deletes may have removed what was noted.
+        """
+        if any(later.state == DELETE for later in self.queue.of(job.target.id)):
+            return []
+        noted = self.ledger.keys(job.target.id, turn.at)
+        is_asked = job.event == "CreateContainer"  # the runtime does not have the changes
+        return [step for step in job.chain.steps if step.entry.key not in noted or (is_asked and step.may_adjust)]
 
     def _begin_deletes(self, job: PluginJob, fate: Fate) -> None:
         target, earlier = job.target, self.ledger.target(job.target.id)
