@@ -283,6 +283,19 @@ def test_a_create_is_not_repeated_once_its_deletes_may_have_run(play: Play) -> N
     assert play.runs("q") == ["create c by A0", "delete c by A0"]
 
 
+def test_an_adapter_removes_no_record_that_another_one_makes_again(play: Play) -> None:
+    play.start(1)
+    play.begin("pod")
+    play.begin("c")
+    play.runtime.living["c"] = "RUNNING"
+    play.world.removed()
+    play.start(1)
+    play.begin("d")  # the first sees that the directory is a new one, and writes what it knows
+    play.world.wait(3)
+    play.stop("c")
+    assert play.runs("q")[-1] == "delete c by A0"
+
+
 def test_an_adapter_that_lost_its_connection_leaves_no_lock(play: Play) -> None:
     first, _ = play.start(2)
     play.world.clock.call_at(play.world.clock.now + 0.5, first.hang_up)
