@@ -7,7 +7,7 @@ import random
 import select
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
 from threading import Event, Thread
@@ -39,10 +39,10 @@ def start(node: Node) -> str:
     return ""
 
 
-def ends(node: Node, *lives: Life, kills: int = 0) -> str:
+def ends(node: Node, *lives: Life, kills: int = 0, excused: Collection[str] = ()) -> str:
     ids = {part["id"] for life in lives for part in life}
     node.until(lambda: not ids & node.owed(), "that nothing is owed")
-    return balance(node.notes(), ids, kills)
+    return balance(node.notes(), ids, kills, excused)
 
 
 def program_fault(node: Node, fault: str, error: str, state: str) -> str:

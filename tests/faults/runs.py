@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import Thread
 
@@ -22,6 +22,8 @@ from tests.e2e.pod import HarnessError as Finding
 from .beside import Proxy
 from .node import LIMIT, Node
 from .rows import Traffic, ends
+
+Span = tuple[float, float]
 
 VERSIONS = ("v0.8.0", "v0.12.0", "v0.12.5")
 EVENTS = 20
@@ -38,6 +40,8 @@ class Adapter:
         self._proxy = Proxy(node.directory / f"{index}.sock", node.directory / "nri.sock")
         self.moments: list[float] = []
         """When it was stopped or killed."""
+        self.removals: list[tuple[float, float]] = []
+        """When the state directory was removed, from and to."""
         self.kills = 0
         self._start()
 
@@ -76,8 +80,10 @@ class Adapter:
         self._proxy.hang_up()
 
     def without_state(self, _: float) -> None:
+        begin = time.monotonic()
         for path in (self._node.directory / "state").glob("*.*"):
             shutil.rmtree(path, ignore_errors=True)
+        self.removals.append((begin, time.monotonic()))
         select.select([], [], [], 2.5)  # each adapter writes within a second what it knows
 
     def close(self) -> None:
@@ -124,20 +130,27 @@ def run(seed: int, directory: Path, marks: Counter[str]) -> str:
         kills, moments = sum(adapter.kills for adapter in adapters), [at for one in adapters for at in one.moments]
         if was_removed and len(adapters) > 1:  # each makes the records again that it knows
             kills = len(node.notes())
-        figures = ends(node, *traffic.lives, kills=kills)
+        removals = [at for one in adapters for at in one.removals]
+        under_way = [id_ for id_, span in traffic.creates.items() if is_near(span, removals)]  # its note is removed
+        figures = ends(node, *traffic.lives, kills=kills, excused=under_way)
         if len(adapters) > 1:  # else nobody is there
             spans = [(at, at) for at in moments]
         notes = node.notes()
         lost = [id_ for id_ in traffic.creates if not notes[f"create:{id_}"]]
         for id_ in lost:
-            begin, end = traffic.creates[id_]
-            if not any(begin <= until and since <= end for since, until in spans):
+            if not is_near(traffic.creates[id_], spans):
                 raise Finding(f"{figures}; lost though no fault was near: {id_}")
         return f"{node.version}, {len(adapters)} adapters, {traffic.events} events, {figures}, {len(lost)} creates lost"
     finally:
         for adapter in adapters:
             adapter.close()
         node.close()
+
+
+def is_near(span: Span, others: Iterable[Span]) -> bool:
+    """Whether a span of time has a moment in common with one of the others."""
+    begin, end = span
+    return any(begin <= until and since <= end for since, until in others)
 
 
 def main() -> int:

@@ -44,9 +44,10 @@ WHAT MAY STILL GO WRONG. A create whose plugin was killed between its note and i
 way at a kill may run twice. Changes that were sent in the microseconds before a kill may be sent again. An event that
 only a killed or hanging adapter has got is lost; if that was before the first start was counted (`owed.first_start`),
 its create counts as run. If the state directory is removed, each adapter makes the records again that it knows: a
-delete that another one has run meanwhile may run twice. Plugins that were to run after the answer, for the time was up,
-are lost with their adapter. An adapter that was stopped while an id ended and began again may take the end, which it
-reads too late, for one of the new life.
+delete that another one has run meanwhile may run twice; an event that is under way at that moment may be served twice,
+or find nothing owed. A create that waited for an adapter that hangs is not repeated once its id has ended. Plugins that
+were to run after the answer, for the time was up, are lost with their adapter. An adapter that was stopped while an id
+ended and began again may take the end, which it reads too late, for one of the new life.
 """
 
 from __future__ import annotations
