@@ -246,12 +246,12 @@ class Node:
 def balance(notes: Counter[str], ids: set[str], kills: int = 0, excused: Collection[str] = ()) -> str:
     """Checks that each create has its delete. A kill may cost one delete too many. Returns figures.
 
-    `excused` are the ids whose create may have run twice.
+    `excused` are the ids whose create may have run twice, and whose delete may be lost.
     """
     created = {id_ for id_ in ids if notes[f"create:{id_}"]}
     twice = [id_ for id_ in created if notes[f"create:{id_}"] > 1 and id_ not in excused]
-    missing = [id_ for id_ in created if not notes[f"delete:{id_}"]]
-    repeated = sum(notes[f"delete:{id_}"] - 1 for id_ in created - set(missing))
+    missing = [id_ for id_ in created if not notes[f"delete:{id_}"] and id_ not in excused]
+    repeated = sum(max(notes[f"delete:{id_}"] - 1, 0) for id_ in created)
     needless = sum(notes[f"delete:{id_}"] for id_ in ids - created)
     figures = f"{len(created)} creates of {len(ids)}, {repeated} deletes repeated, {needless} without a create"
     if twice or missing or repeated + needless > kills:

@@ -140,6 +140,7 @@ class Traffic:
         self.events = 0
         self.lives: list[Life] = []
         self.creates: dict[str, tuple[float, float]] = {}  # when they were under way, by what was created
+        self.spans: list[tuple[Life, tuple[float, float]]] = []  # when each event was under way
         self._node, self._rng = node, rng
         self._open: dict[int, int] = {}
 
@@ -159,6 +160,7 @@ class Traffic:
         if event in {"RunPodSandbox", "StartContainer"} and not reply.error:
             of = life.pod if event == "RunPodSandbox" else life.container
             self.creates[of["id"]] = begin, time.monotonic()
+        self.spans.append((life, (begin, time.monotonic())))
         self.events += 1
         self._open[number] += 1
         if self._open[number] == len(STEPS):

@@ -131,7 +131,7 @@ def run(seed: int, directory: Path, marks: Counter[str]) -> str:
         if was_removed and len(adapters) > 1:  # each makes the records again that it knows
             kills = len(node.notes())
         removals = [at for one in adapters for at in one.removals]
-        under_way = [id_ for id_, span in traffic.creates.items() if is_near(span, removals)]  # its note is removed
+        under_way = {part["id"] for life, span in traffic.spans if is_near(span, removals) for part in life}
         figures = ends(node, *traffic.lives, kills=kills, excused=under_way)
         if len(adapters) > 1:  # else nobody is there
             spans = [(at, at) for at in moments]
