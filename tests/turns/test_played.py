@@ -307,14 +307,16 @@ def test_an_adapter_that_lost_its_connection_leaves_no_lock(play: Play) -> None:
     assert [peer.adapter._turns and dict(peer.adapter._turns._held) for peer in play.world.peers] == [{}, {}]
 
 
-@pytest.mark.parametrize("fault", ["", "the connection ends", "the answer is late"])
+@pytest.mark.parametrize("fault", ["", "the connection ends", "the answer is late", "a short stop before"])
 def test_what_crio_has_heard_to_be_refused_has_gone(play: Play, fault: str) -> None:
     play.is_crio(True)
     play.world.settings = play.world.settings._replace(fail_create=True)
     (first,) = play.start(1)
     play.begin("pod")
     play.dice.roll = play.dice.SLOW
-    if fault:
+    if fault.startswith("a short"):
+        first.stop(0.5, is_killed=False)  # it believes that the event has come after that
+    elif fault:
         comes = first.hang_up if fault.startswith("the conn") else lambda: first.stop(5, is_killed=False)
         play.world.clock.call_at(play.world.clock.now + 0.5, comes)
     play.begin("c")

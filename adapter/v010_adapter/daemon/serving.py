@@ -150,10 +150,12 @@ class Serving:
         """Tells other adapters that the runtime has the answer, if it is in time.
 
         A runtime that reports no end of a container that it was refused has heard the refusal: the container has gone.
+        If that is not sure, for the event may have come while this process was stopped, its pod's removal tells.
         """
         is_late = not context.is_heard or context.remaining() <= 0
         self._turns.end(turn, None if is_late else State.FAILED if context.has_failed else State.ANSWERED)
-        is_refused = context.has_failed and context.method == "CreateContainer" and not is_late
+        is_sure = context.is_heard and context.remaining() > context.came - turn.came
+        is_refused = context.has_failed and context.method == "CreateContainer" and is_sure
         if is_refused and self._hides_refused:
             self._loop.call_soon(lambda: self.legacy.run_for_gone(turn.id))
 
