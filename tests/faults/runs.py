@@ -115,6 +115,7 @@ def run(seed: int, directory: Path, marks: Counter[str]) -> str:
 
         node.until(joined, "all adapters")
         for number in range(1, rng.choice((2, 4, 6)) + 1):
+            traffic.step()  # who has answered an event has read the records
             fault, begin = rng.choice(FAULTS), time.monotonic()
             marks[fault.__name__] += 1
             was_removed |= fault is Adapter.without_state
