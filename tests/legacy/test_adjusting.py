@@ -45,6 +45,17 @@ def test_each_plugin_sees_the_edits_before_it(node: Node) -> None:
     assert adjustment.annotations["zone"] == "b"
 
 
+def test_a_container_that_is_its_own_pod_as_dockers_are_is_a_container(node: Node) -> None:
+    """The plugins read, and edit, its whole specification, and it is refused if it is too large to run."""
+    configured(node, "CreateContainer").plugins(a=saying(spec={"process": {"env": ["A=2"]}}), b="answer")
+    for env, outcome in ((["A=1"], "ok"), (["A=" + "x" * 131_070], "plugin: a: env[0]: 131072 bytes, at most 131071")):
+        own = api.Container(id="c1", pod_sandbox_id="c1", args=["true"], env=env)
+        request = api.CreateContainerRequest(pod=api.PodSandbox(id="c1"), container=own)
+        assert outcome_of(node.handle("CreateContainer", request, 2.0), node) == outcome
+    seen = [request["spec"]["process"] for name in "ab" for request in node.requests(name)]
+    assert seen == [{"args": ["true"], "env": ["A=1"]}, {"args": ["true"], "env": ["A=2"]}]
+
+
 # Adjustments
 
 

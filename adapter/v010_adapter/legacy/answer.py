@@ -45,6 +45,8 @@ class AnswerBuilder:
 
     def __init__(self, event: str, request: Any, target: Target, updates: PendingUpdates) -> None:
         self._event = event
+        self._is_of_pod = event.endswith("PodSandbox")
+        """Whether the event is a pod's. The target does not tell: a container of Docker is its own pod."""
         self._request = request
         self._target = target
         self._updates = updates
@@ -67,7 +69,7 @@ class AnswerBuilder:
         """Raises Oversized for a container that cannot be created because of its size."""
         from v010_adapter.oci import sizes  # noqa: PLC0415 - only for plugins with `events`
 
-        if not self._target.is_sandbox:
+        if not self._is_of_pod:
             sizes.refuse_oversized(self._request.pod, self._request.container)
 
     def extension(self) -> Extension:
@@ -131,7 +133,7 @@ class AnswerBuilder:
         refuse(result, TOO_LATE if self._event in ORIGINAL else f"not at {self._event}")
 
     def _spec(self) -> bytes:
-        if self._target.is_sandbox:
+        if self._is_of_pod:
             return self._target.spec
         from v010_adapter.oci.spec import to_json  # noqa: PLC0415 - only for plugins with `events`
 
