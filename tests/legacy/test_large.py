@@ -5,6 +5,7 @@ Here every container counts as large.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -22,6 +23,7 @@ from v010_adapter.oci import spec
 from v010_adapter.programs import apart
 from v010_adapter.programs.children import children
 
+from .. import processes
 from .node import Answer, Node, a_container, a_pod, configured, creating, saying
 
 DUE = 2 - RESERVE
@@ -169,3 +171,17 @@ def test_a_bug_in_a_child_process_fails_its_plugin_and_is_logged(
     configured(node, "CreateContainer", plugins="a").plugins(a=saying(**EDIT))
     assert outcome(node, creating(node)).startswith("plugin: a: ")
     assert "KeyError: 'found'" in caplog.text
+
+
+@pytest.mark.parametrize("call", ["memfd_create", "fork", "pidfd_open", "watch"])
+def test_where_no_process_can_be_made_or_watched_nothing_is_left(
+    node: Node, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    before = os.listdir("/proc/self/fd")
+    of: dict[str, Any] = {"fork": children, "watch": node.loop}
+    with monkeypatch.context() as patched:
+        patched.setattr(of.get(call, os), call, Mock(side_effect=BlockingIOError(errno.EAGAIN, "no more")))
+        made = Answer(apart.computed(node.loop, signal.pause, node.loop.time() + 1, "a container"))
+    assert made.outcome == "a container: no process: no more"
+    assert os.listdir("/proc/self/fd") == before
+    assert not processes.children()
