@@ -88,6 +88,15 @@ def test_what_a_create_knew_is_what_the_next_adapter_asks_the_delete_with(start:
         assert files(life) == []
 
 
+def test_when_a_process_started_is_written_though_it_is_found_out_between_two_creates(start: Start) -> None:
+    found, life = target(), start()
+    for found.started, entry in zip((0, 12345), ENTRIES, strict=False):
+        life.ledger.add(found, entry)
+    known = start().ledger.target("c1")
+    assert known is not None
+    assert known.started == 12345
+
+
 def test_the_last_pid_that_a_create_knew_counts_for_the_next_adapter_too(start: Start) -> None:
     for pid, entry in zip((8, 9, 0), ENTRIES, strict=True):
         start().ledger.add(target(pid=pid), entry)
@@ -226,6 +235,11 @@ NO_RECORDS = [
     b'{"id":"c2","names":[],"sandbox":"","pid":0,"started":0,"cgroup":"","spec":5,"labels":"","creates":[]}',
     b"[" * 100000,
     b'{"id":"c2"',  # cut
+    *(
+        b'{"id":"c2","names":[],"sandbox":"pod","pid":0,"started":0,"cgroup":"","spec":"{}","labels":"{}","creates":%b}'
+        % (b'[{"at":%b,"type":"a","number":0,"version":"","conf":null}]' % at if at else b"[]")
+        for at in (b"", b"true", b"1" * 400, b"NaN")
+    ),
 ]
 
 

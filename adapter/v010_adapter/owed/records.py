@@ -84,16 +84,16 @@ def fits(target: Target) -> bool:
 def encode(record: Record) -> bytes:
     """Returns the file of a record, empty if there is to be none."""
     creates = b",".join(map(_create, (*record.running.values(), *record.owed.values())))
-    return creates and b'%b,"creates":[%b]}\n' % (_head(record.target), creates)
+    return creates and b'%b,"creates":[%b]}\n' % (_head(record.target, record.target.started), creates)
 
 
 @lru_cache(1)
-def _head(target: Target) -> bytes:
-    """Returns the part that is the same for all plugins of an event."""
+def _head(target: Target, started: int) -> bytes:
+    """Returns the part that is the same for all plugins of an event. `started` may be found out between two events."""
     spec, labels = (target.spec, target.labels) if fits(target) else (b'{"resources":null}', b"{}")
     text = (
         f'{{"id":{_quote(target.id)},"names":[{",".join(map(_quote, target.names))}],'
-        f'"sandbox":{_quote(target.sandbox_id)},"pid":{target.pid},"started":{target.started},'
+        f'"sandbox":{_quote(target.sandbox_id)},"pid":{target.pid},"started":{started},'
         f'"cgroup":{_quote(target.cgroups_path)}'
     )
     return b'%b,"spec":%b,"labels":%b' % (text.encode(), _quoted(spec), _quoted(labels))
@@ -128,9 +128,12 @@ def _record(document: dict[str, Any]) -> Record:
     target.names = tuple(document["names"])
     "".join(target.names).encode()  # raises for others than texts
     record = Record(target)
+    if not document["creates"]:
+        raise ValueError("creates")
     for made in document["creates"]:
         _check(made, str, "type", "version")
         _check(made, int, "number")
+        _check(made, float, "at")
         if not math.isfinite(made["at"]):
             raise ValueError("at")
         conf = None if made["conf"] is None else _bytes(made["conf"])
