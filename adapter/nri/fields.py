@@ -149,7 +149,9 @@ class Value(Generic[T]):
             raise ValueError(f"{self._name}: {value!r} is not {self._wanted}")
         holder = reduce(getattr, self._parents, of.message)
         wrapper = getattr(holder, self._field)
-        if isinstance(wrapper, Message):
-            wrapper.value = value  # type: ignore[attr-defined]
+        is_wrapped = isinstance(wrapper, Message)
+        type(holder)(**{self._field: {"value": value} if is_wrapped else value})  # raises before anything is set
+        if is_wrapped:
+            wrapper.value = value
         else:
             setattr(holder, self._field, value)

@@ -144,3 +144,13 @@ def test_what_has_no_effect_is_refused_and_nothing_is_written(text: str) -> None
     assert str(raised.value) == text
     assert not adjust.message.ByteSize()
     assert traceback.extract_tb(raised.tb)[0].filename == __file__
+
+
+@pytest.mark.parametrize("value", [True, 1.5])
+def test_a_value_of_another_type_leaves_no_zero_behind(value: Any) -> None:
+    """A plugin that goes on after the error would set a quota of 0."""
+    adjust = Adjustment()
+    for of, name in ((adjust.cpu, "quota"), (adjust.cpu, "shares"), (adjust.memory, "limit"), (adjust, "pids_limit")):
+        with pytest.raises(TypeError):
+            setattr(of, name, value)
+        assert not adjust.message.ByteSize()
