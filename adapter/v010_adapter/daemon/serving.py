@@ -154,7 +154,7 @@ class Serving:
         """
         is_late = not context.is_heard or context.remaining() <= 0
         self._turns.end(turn, None if is_late else State.FAILED if context.has_failed else State.ANSWERED)
-        is_sure = context.is_heard and context.remaining() > context.came - turn.came
+        is_sure = context.is_heard and context.remaining() > context.came - turn.quiet_at
         is_refused = context.has_failed and context.method == "CreateContainer" and is_sure
         if is_refused and self._hides_refused:
             self._loop.call_soon(lambda: self.legacy.run_for_gone(turn.id))
