@@ -69,7 +69,7 @@ class Loop:
         """The clock of `call_at`, in seconds."""
         self.ready_since = 0.0
         """The earliest time at which the descriptors that are served now may have become ready."""
-        self.quiet_at = 0.0
+        self.quiet_at = self.time()
         """A time at which they were not ready, even if this process has been stopped since."""
         self.has_hung_up = False
         """Whether the other end of the descriptor that is served now is closed. There may still be bytes to read."""

@@ -1,8 +1,7 @@
 """Runs one delete for each create of a plugin: at the stop event, or without an event.
 
 A delete runs without an event when Synchronize shows that the pod or container has gone, when a pod's process ends
-unannounced, when the creation was refused or the pod removed, and when the plugin could not be started for its delete
-before.
+unannounced, when the creation was refused or the pod removed, and when the plugin could not be started before.
 """
 
 from __future__ import annotations
@@ -45,9 +44,7 @@ class Deletes(Observer[PluginJob, PluginStep]):
         """Without `turns`, there is no other adapter."""
         self.ledger = ledger
         self.queue = Queue(loop, turns)
-        self._loop = loop
-        self._plugins = plugins
-        self._turns = turns
+        self._loop, self._plugins, self._turns = loop, plugins, turns
         self._pods = PodProcesses(loop, self._on_pod_end)
         self._retries: dict[str, tuple[float, Timer]] = {}
         """The ids whose deletes are tried again: the wait after that, and the timer, which may have been cancelled."""
@@ -221,12 +218,9 @@ class Deletes(Observer[PluginJob, PluginStep]):
             job.chain.set_steps(self._missing(job, turn))
 
     def _missing(self, job: PluginJob, turn: Turn) -> list[PluginStep]:
-        """Returns the steps of a create that the adapter which has begun it has not done.
-
-        None if the id has ended meanwhile: then its deletes may have removed what was noted.
-        """
+        """Returns the steps of a create that the adapter which has begun it has not done."""
         if any(later.state == DELETE for later in self.queue.of(job.target.id)):
-            return []
+            return []  # the id has ended: its deletes may have removed what was noted
         noted = self.ledger.keys(job.target.id, turn.at)
         is_asked = job.event == "CreateContainer"  # the runtime does not have the changes
         return [step for step in job.chain.steps if step.entry.key not in noted or (is_asked and step.may_adjust)]
@@ -244,11 +238,10 @@ class Deletes(Observer[PluginJob, PluginStep]):
 
     def before_feed(self, job: PluginJob, step: PluginStep) -> None:
         """Notes a create before its plugin knows of it."""
-        if job.state == CREATE:
-            if step.owes_delete:
-                self.ledger.add(job.target, step.entry)
-            else:
-                self.ledger.keep(job.target)
+        if job.state == CREATE and step.owes_delete:
+            self.ledger.add(job.target, step.entry)
+        elif job.state == CREATE:
+            self.ledger.keep(job.target)
 
     def on_not_started(self, job: PluginJob, step: PluginStep) -> bool:
         """Puts the delete of a plugin that could not be started back; returns whether the log says so."""
@@ -256,10 +249,10 @@ class Deletes(Observer[PluginJob, PluginStep]):
         if not is_owed or job.is_awaited:
             return True
         now = self._loop.time()
-        is_news = now - self._logged_at.get(step.name, -LOGGING) >= LOGGING
-        if is_news:
-            self._logged_at[step.name] = now
-        return is_news
+        if now - self._logged_at.get(step.name, -LOGGING) < LOGGING:
+            return False
+        self._logged_at[step.name] = now
+        return True
 
     def on_done(self, job: PluginJob, step: PluginStep) -> None:
         """Notes that the delete of a plugin has ended, or is not waited for any longer."""
