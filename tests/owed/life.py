@@ -39,6 +39,8 @@ class Life:
         self.loop.advance(1.5)
 
     def die(self) -> None:
+        self.ledger._timer.cancel()  # else all that have died read and write for ever, on the loop of those after them
+        self.ledger._work = None
         self.turns._file.close()
         self.directory.close()
         self.turns._file.path = "/dead"
