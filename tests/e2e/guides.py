@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import socket
 import sys
 from collections import Counter
@@ -210,6 +211,7 @@ def _from_1_6(node: Node) -> Iterator[str]:
     of_1, of_2 = TOML.findall(GUIDES["from-1.6"].read_text())[:2]
     _configure(new, *(("1", of_1) if "-1." in new.name else ("2", of_2)))
     node.runtime = old
+    shutil.rmtree("/var/lib/nri-v010-adapter", ignore_errors=True)  # no adapter has been on this node
     node.runtime.start()
     node.pods.start("before")
     node.follow("from-1.6", "Before the upgrade")
