@@ -50,6 +50,7 @@ TOML = re.compile(r"^```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 class Node:
     def __init__(self, runtime: Runtime, has: Callable[[str], bool], calls: Calls) -> None:
+        shutil.rmtree("/var/lib/nri-v010-adapter", ignore_errors=True)  # no adapter has been on this node
         self.runtime = runtime
         self.calls = calls
         self.pods = Pods(runtime.cri())
@@ -211,7 +212,6 @@ def _from_1_6(node: Node) -> Iterator[str]:
     of_1, of_2 = TOML.findall(GUIDES["from-1.6"].read_text())[:2]
     _configure(new, *(("1", of_1) if "-1." in new.name else ("2", of_2)))
     node.runtime = old
-    shutil.rmtree("/var/lib/nri-v010-adapter", ignore_errors=True)  # no adapter has been on this node
     node.runtime.start()
     node.pods.start("before")
     node.follow("from-1.6", "Before the upgrade")
