@@ -12,7 +12,7 @@ import pickle
 import resource
 import signal
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TypeVar
 
@@ -62,16 +62,21 @@ def computed(loop: Loop, compute: Callable[[], T], due: float, what: str) -> Def
         pidfd = os.pidfd_open(pid)
         loop.watch(pidfd, on_exit)
     except OSError as error:
-        if pid > 0:  # a child that cannot be watched
-            os.kill(pid, signal.SIGKILL)
-            children.reap(pid)
-        for fd in (output, pidfd):
-            if fd >= 0:
-                os.close(fd)
+        _give_up(pid, (output, pidfd))
         answer.fail(Oversized(what, f"no process: {error.strerror}"))
         return answer
     timer = loop.call_at(due - RESERVE, lambda: signal.pidfd_send_signal(pidfd, signal.SIGKILL))
     return answer
+
+
+def _give_up(pid: int, fds: Iterable[int]) -> None:
+    """Ends a child that cannot be watched, and closes what is open. What is not there is negative."""
+    if pid > 0:
+        os.kill(pid, signal.SIGKILL)
+        children.reap(pid)
+    for fd in fds:
+        if fd >= 0:
+            os.close(fd)
 
 
 def _run(compute: Callable[[], object], output: int) -> None:
