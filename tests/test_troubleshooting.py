@@ -109,7 +109,7 @@ def without_an_adapter(planted: Planted) -> None:
 
 def with_adapters(planted: Planted) -> None:
     planted.write("opt/nri/bin/clearcfs", RESULT, 0o755)
-    planted.write("opt/nri/bin/slow", "#!/bin/sh\nexec sleep 60\n", 0o755)
+    planted.write("opt/nri/bin/slow", "#!/bin/sh\nexec sleep 20\n", 0o755)
     for types in (("clearcfs", "konfine"), ("slow",)):
         with Node() as node:
             played = planted.listed(types[0], *types, sandboxes="always")
