@@ -73,7 +73,7 @@ CASES = [
     Case("StartContainer, one plugin", start_container, partial(chain, 1), 1),
     Case("StartContainer, three plugins", start_container, partial(chain, 3), 3),
     Case(f"CreateContainer, {HOOKS} hooks, one of them injected", create, hooked),
-    Case("CreateContainer, one plugin that sets variables and a limit", create, adjusting, 1, ADJUSTED),
+    Case("CreateContainer, one adjusting plugin", create, adjusting, 1, ADJUSTED),
     Case("StartContainer, decoding and encoding alone", start_container, None),
 ]
 START = Case("from exec to registered", None, partial(chain, 0))

@@ -81,6 +81,17 @@ def test_a_goal_is_met_or_not() -> None:
     assert (Times.of([*range(100, 0, -1)]), Times.of([3000], 1000)) == (Times(51, 100), Times(3, 3))
 
 
+def test_a_verdict_tells_by_how_much_and_none_is_passed_on_an_interpreter_that_nobody_has() -> None:
+    met = Row("", "", "", 1, Times(4, 8), Times(10, 10), goal=Goal(0.5, 0.9))
+    missed = replace(met, goal=Goal(0.32, 0.9))
+    optimised, slow = ({"python": f"3.13.5 {word}"} for word in (report.OPTIMISED, "built without a profile"))
+    assert [report.verdict(optimised, row) for row in (met, missed)] == ["met by 11%", "MISSED by 25%"]
+    assert {report.verdict(slow, row) for row in (met, missed)} == {"not representative"}
+    assert report.verdict(optimised, replace(met, goal=None)) == ""
+    assert "not representative: python 3.13.5 built without a profile" in [*report.table(slow, [met], [])]
+    assert not any("not representative" in line for line in report.table(optimised, [met], []))
+
+
 @pytest.mark.parametrize("case", instructions.CASES, ids=lambda case: case.name)
 def test_the_adapter_does_what_its_instructions_are_counted_for(case: instructions.Case, tmp_path: Path) -> None:
     instructions.play(case, 2, tmp_path)
