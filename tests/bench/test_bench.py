@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import events, hooks, instructions, pods, report
+from tests.bench import adjusting, events, hooks, instructions, pods, report
 from tests.bench.arena import FRESH, REFERENCE, STAND_BY, Arena, Unfair, family, recorded
 from tests.bench.figures import Bench, Goal, Row, Times
 from tests.peers.build import peer
@@ -39,6 +39,14 @@ def test_sides_of_which_one_adjusts_are_not_compared(arena: Arena) -> None:
     arena.launch_reference(REFERENCE, arena.chain(REFERENCE, []))
     with pytest.raises(Unfair, match=r"adjustments were \{'reference': 0, 'fresh': 2\}"):
         arena.compare(ONCE, 0, (REFERENCE, FRESH), [hooks.create()])
+
+
+def test_the_plugins_that_adjust_make_the_same_adjustments(arena: Arena) -> None:
+    adjusting.launch(arena)
+    played = [arena.runtime.play("event", host=side, **recorded("CreateContainer")) for side in arena.pids]
+    assert [each.error for each in played] == ["", "", ""]
+    assert [each.adjust for each in played] == [played[0].adjust] * 3
+    assert "env" in (played[0].adjust or {})
 
 
 def test_a_failed_event_is_no_sample(arena: Arena) -> None:
