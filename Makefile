@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Each of the processes that run tests would compile 200 modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: all demo docs test coverage lint lock proto proto-check bench bench-image e2e e2e-k8s image
+.PHONY: all demo docs test coverage lint lock proto proto-check bench bench-image bench-k8s e2e e2e-k8s image
 .PHONY: kustomize bundle release faults fuzz clean
 
 all: test
@@ -124,6 +124,10 @@ kustomize:
 # Kubernetes itself, on one node that is built and started here: root, Go, and an hour the first time.
 e2e-k8s: $(VENV)/.test
 	K8S=$${K8S:-/srv/k8s} $(BIN)/python -m tests.e2e.kubernetes $(IMAGE)
+
+# How long a rollout takes there.
+bench-k8s: $(VENV)/.test
+	K8S=$${K8S:-/srv/k8s} $(BIN)/python -m tests.e2e.kubernetes $(IMAGE) rollout
 
 clean:
 	rm -rf $(VENV) .cache dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
