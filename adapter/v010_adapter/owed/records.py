@@ -48,8 +48,9 @@ class Record:
 
     def add(self, entry: Entry, at: float) -> bool:
         """Adds a create; returns whether its plugin was owed no delete. Else only the moment is new."""
-        earlier = self.owed.get(entry.key)
-        self.owed[entry.key] = Create(entry if earlier is None else earlier.entry, at)
+        key = entry.key
+        earlier = self.owed.get(key)
+        self.owed[key] = Create(entry if earlier is None else earlier.entry, at)
         return earlier is None
 
     def begin_deletes(self) -> tuple[Entry, ...]:
@@ -83,8 +84,9 @@ def fits(target: Target) -> bool:
 
 def encode(record: Record) -> bytes:
     """Returns the file of a record, empty if there is to be none."""
-    creates = b",".join(map(_create, (*record.running.values(), *record.owed.values())))
-    return creates and b'%b,"creates":[%b]}\n' % (_head(record.target, record.target.started), creates)
+    creates = (*record.running.values(), *record.owed.values())
+    parts = b",".join([b'{"at":%r,%b}' % (at, _encoded(entry)) for entry, at in creates])
+    return parts and b'%b,"creates":[%b]}\n' % (_head(record.target, record.target.started), parts)
 
 
 @lru_cache(1)
@@ -99,10 +101,11 @@ def _head(target: Target, started: int) -> bytes:
     return b'%b,"spec":%b,"labels":%b' % (text.encode(), _quoted(spec), _quoted(labels))
 
 
-def _create(create: Create) -> bytes:
-    entry = create.entry
-    text = f'{{"at":{create.at!r},"type":{_quote(entry.type)},"number":{entry.number},"version":{_quote(entry.version)}'
-    return b'%b,"conf":%b}' % (text.encode(), b"null" if entry.conf is None else _quoted(entry.conf))
+@lru_cache(100)
+def _encoded(entry: Entry) -> bytes:
+    """Returns the part of a create that is the same at each event."""
+    text = f'"type":{_quote(entry.type)},"number":{entry.number},"version":{_quote(entry.version)}'
+    return b'%b,"conf":%b' % (text.encode(), b"null" if entry.conf is None else _quoted(entry.conf))
 
 
 def decode(name: str, text: bytes) -> Record | None:
@@ -116,40 +119,30 @@ def decode(name: str, text: bytes) -> Record | None:
 
 
 def _record(document: dict[str, Any]) -> Record:
-    _check(document, str, "id", "sandbox", "cgroup")
-    _check(document, int, "pid", "started")
-    _check(document, list, "names", "creates")
-    target = Target.restored(
-        *(document[key] for key in ("id", "sandbox", "pid", "cgroup")),
-        spec=_bytes(document["spec"]),
-        labels=_bytes(document["labels"]),
-    )
-    target.started = document["started"]
-    target.names = tuple(document["names"])
-    "".join(target.names).encode()  # raises for others than texts
+    known = _values(document, id=str, sandbox=str, pid=int, cgroup=str)
+    target = Target.restored(*known, spec=_bytes(document["spec"]), labels=_bytes(document["labels"]))
+    target.started, names, creates = _values(document, started=int, names=list, creates=list)
+    target.names = tuple(names)
+    "".join(names).encode()  # raises for others than texts
     record = Record(target)
-    if not document["creates"]:
-        raise ValueError("creates")
-    for made in document["creates"]:
-        _check(made, str, "type", "version")
-        _check(made, int, "number")
-        _check(made, float, "at")
-        if not math.isfinite(made["at"]):
+    for made in creates:
+        at, type_, number, version = _values(made, at=float, type=str, number=int, version=str)
+        entry = Entry(type_, number, version, None if made["conf"] is None else _bytes(made["conf"]))
+        record.owed[entry.key] = Create(entry, at)
+        if not math.isfinite(at):
             raise ValueError("at")
-        conf = None if made["conf"] is None else _bytes(made["conf"])
-        entry = Entry(made["type"], made["number"], made["version"], conf)
-        record.owed[entry.key] = Create(entry, made["at"])
+    if not creates:
+        raise ValueError("creates")
     return record
 
 
-def _check(document: Any, kind: type, *keys: str) -> None:
-    """Raises TypeError or ValueError for a value of another kind, and for one that could not be written again."""
-    for key in keys:
-        value: Any = document[key]
-        if type(value) is not kind:
-            raise TypeError(key)
-        if isinstance(value, str):
-            value.encode()  # raises for a lone surrogate
+def _values(document: Any, **kinds: type) -> list[Any]:
+    """Returns values. Raises TypeError or ValueError for one of another kind, or that could not be written again."""
+    values = [document[key] for key in kinds]
+    if [*map(type, values)] != [*kinds.values()]:
+        raise TypeError(f"not {kinds}")
+    "".join(value for value in values if isinstance(value, str)).encode()  # raises for a lone surrogate
+    return values
 
 
 def _quoted(text: bytes) -> bytes:
