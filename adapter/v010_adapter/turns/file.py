@@ -1,15 +1,20 @@
-"""The file `turns`: it is opened, made, and repaired here; its bytes are read, written and locked."""
+"""The file `turns`: it is opened, made, and repaired here; its bytes are read, written and locked.
+
+A lock belongs to an open file (F_OFD_SETLK), so it ends with its process.
+"""
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import logging
 import os
 import re
 from contextlib import suppress
+from operator import attrgetter
+from struct import Struct
 
 from v010_adapter.errors import reason_of
-from v010_adapter.host import locks
 from v010_adapter.host.runtime_directory import FORGOTTEN, RuntimeDirectory
 from v010_adapter.turns.fates import PLACE
 
@@ -21,6 +26,11 @@ TABLE = PLACES * PLACE
 """The bytes of all places. The lines of the adapters that have joined follow."""
 JOINED = 1 << 60
 """The first of the bytes whose locks tell that an adapter has joined the runtime: the byte of its line in the file."""
+_FLOCK = Struct("hhqqi0q")
+"""The C structure flock of 64-bit machines: type, whence, start, length, pid."""
+_identity = attrgetter("st_dev", "st_ino")
+_stamp = attrgetter("st_dev", "st_ino", "st_size")
+"""Which file it is, and how long."""
 _LINE = re.compile(rb"\d+\.[0-9a-f]{12} joined ([!-~]*)\n")
 """The line of an adapter that has joined. What else is there has been garbled, and is nobody's."""
 
@@ -37,6 +47,7 @@ class TurnsFile:
         self._fd = -1
         self._has_no_locks = False
         self._stamp_when_alone: tuple[int, int, int] | None = None
+        """Which file it is, and how long, when a look has found no other adapter."""
         self.open()
 
     def open(self) -> bool:
@@ -84,7 +95,7 @@ class TurnsFile:
         if self._fd < 0 or self.fault:
             return False
         try:
-            return os.path.samestat(os.stat(self.path), os.fstat(self._fd))
+            return _identity(os.stat(self.path)) == _identity(os.fstat(self._fd))
         except OSError:
             return False
 
@@ -99,8 +110,7 @@ class TurnsFile:
     def is_still_alone(self) -> bool:
         """Whether the last look found no other adapter, and none has joined since: each makes the file longer."""
         try:
-            alone = self._stamp_when_alone
-            return alone is not None and not self.fault and _stamp(os.stat(self.path)) == alone
+            return not self.fault and _stamp(os.stat(self.path)) == self._stamp_when_alone
         except OSError:
             return False
 
@@ -154,26 +164,34 @@ class TurnsFile:
         if self._fd < 0:
             return True
         try:
-            return locks.lock(self._fd, start, length)
+            fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, start, length, 0))
         except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                return False
             if not self._has_no_locks:
                 self._has_no_locks = True
                 text = "%s: no locks: %s; an adapter beside this one serves the events, too"
                 log.warning(text, self.path, reason_of(error))
-            return True
+        return True
 
     def unlock(self, start: int, length: int) -> None:
         """Releases bytes."""
         if self._fd >= 0:
             with suppress(OSError):  # a file system without such locks
-                locks.unlock(self._fd, start, length)
+                fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, start, length, 0))
 
     def is_locked_from(self, start: int) -> bool:
         """Whether another adapter has locked one of the bytes from `start` on."""
         try:
-            return self._fd >= 0 and locks.is_locked(self._fd, start, 0)
+            return self._fd >= 0 and is_locked(self._fd, start, 0)
         except OSError:
             return False  # a file system without such locks
+
+
+def is_locked(fd: int, start: int, length: int) -> bool:
+    """Whether another open file has locked one of these bytes; 0 bytes are all from there on. Raises OSError."""
+    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, start, length, 0)
+    return bool(_FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_OFD_GETLK, asked))[0] != fcntl.F_UNLCK)
 
 
 def stranger(fd: int, owner: str) -> str | None:
@@ -184,12 +202,7 @@ def stranger(fd: int, owner: str) -> str | None:
     start = TABLE
     for line in os.pread(fd, os.fstat(fd).st_size, TABLE).splitlines(keepends=True):
         found = _LINE.fullmatch(line)
-        if found and (theirs := found[1].decode()) != owner and locks.is_locked(fd, JOINED + start, 1):
+        if found and (theirs := found[1].decode()) != owner and is_locked(fd, JOINED + start, 1):
             return theirs
         start += len(line)
     return None
-
-
-def _stamp(status: os.stat_result) -> tuple[int, int, int]:
-    """Returns which file it is, and how long."""
-    return status.st_dev, status.st_ino, status.st_size

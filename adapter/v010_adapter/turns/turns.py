@@ -11,12 +11,12 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import lru_cache
 from typing import Protocol, TypeVar
 
-from v010_adapter.host import locks
 from v010_adapter.host.runtime_directory import RuntimeDirectory
 from v010_adapter.turns.fates import FATES, MINE, PLACE, REPEAT, SERVED_ELSEWHERE, Fate, Note, Stage, State, Turn
-from v010_adapter.turns.file import JOINED, PLACES, TurnsFile, stranger
+from v010_adapter.turns.file import JOINED, PLACES, TurnsFile, is_locked, stranger
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -200,7 +200,7 @@ class Turns:
 
     def take(self, turn: Turn) -> Fate:
         """Decides an event whose id is locked. If others may get it, and it is served here, notes its begin."""
-        if not self.is_shared(turn):
+        if not (self.look() or turn.quiet_at < self._alone_since):
             turn.fate = MINE
             if turn.stage is Stage.WAITING:
                 turn.stage = Stage.COME
@@ -257,6 +257,7 @@ def _place(turn: Turn) -> int:
     return zlib.crc32(turn.id.encode("utf-8", "surrogatepass")) % PLACES * PLACE
 
 
+@lru_cache(100)
 def _span(pod: str, id_: str) -> tuple[int, int]:
     """Returns the bytes of an id: a container's byte is among those of its pod. Few ids are locked at a time."""
     start = (1 + zlib.crc32(pod.encode("utf-8", "surrogatepass"))) << _CONTAINERS
@@ -267,7 +268,7 @@ def _span(pod: str, id_: str) -> tuple[int, int]:
 
 def others_have_joined(directory: str) -> bool:
     """Whether an adapter with this state directory has joined a runtime. Not for an adapter that has joined itself."""
-    return any(_asked(directory, lambda fd: locks.is_locked(fd, JOINED, 0)))
+    return any(_asked(directory, lambda fd: is_locked(fd, JOINED, 0)))
 
 
 def stranger_in(directory: str, owner: str) -> str | None:
