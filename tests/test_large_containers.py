@@ -189,9 +189,9 @@ def test_a_mount_costs_as_much_however_deep_it_is() -> None:
 @pytest.mark.parametrize(("size", "earlier"), [(0, 0.0), (2_000_000, 0.4), (3_900_000, 0.78)])
 def test_an_event_of_a_large_container_is_due_earlier(event: str, size: int, earlier: float) -> None:
     """A result that comes just before is still turned into an answer in time."""
-    context = Context(event, 2.0, lambda: 0.0, 0.0)
     one = getattr(api, f"{event}Request")(container=creation("env: one" if size else "", size).container)
-    Bridge(Loop(), LegacySettings(), "/", None).handle(one, context)
+    context = Context(event, 2.0, lambda: 0.0, 0.0, size=one.ByteSize())
+    Bridge(Loop(), LegacySettings(), "/", None).handle(one, request.of_event(event, one), context)
     assert context.due == pytest.approx(2 - RESERVE - earlier, abs=0.001)
 
 

@@ -25,10 +25,16 @@ Handled: TypeAlias = Answer[T] | Coroutine[Any, Any, T | None]
 class Context:
     """The method and the deadline of a call."""
 
-    __slots__ = ("_clock", "_reserve", "came", "deadline", "has_failed", "is_heard", "method")
+    __slots__ = ("_clock", "_reserve", "came", "deadline", "has_failed", "is_heard", "method", "size")
 
     def __init__(
-        self, method: str, timeout: float, clock: Callable[[], float], came: float, reserve: float = RESERVE
+        self,
+        method: str,
+        timeout: float,
+        clock: Callable[[], float],
+        came: float,
+        reserve: float = RESERVE,
+        size: int = 0,
     ) -> None:
         """Takes the method's name, the timeout in seconds, the clock, and when the call came on that clock.
 
@@ -42,6 +48,8 @@ class Context:
         """False if the runtime has closed the connection, so that it does not get the answer."""
         self.has_failed = False
         """Whether the answer is an error, once it has been sent."""
+        self.size = size
+        """The bytes of the request, as the runtime has sent it; 0 in tests that give none."""
         self.came = came
         """The earliest time at which the call may have come, in seconds on the clock."""
         self._clock = clock

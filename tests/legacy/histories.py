@@ -20,6 +20,7 @@ from v010_adapter.errors import ConfigError, PluginError
 from v010_adapter.legacy.config import Config, Entry
 from v010_adapter.legacy.job import PluginJob
 from v010_adapter.legacy.plan import PluginStep
+from v010_adapter.legacy.request import of_event
 from v010_adapter.owed.queue import Queue
 from v010_adapter.programs import process
 from v010_adapter.settings import LegacySettings, PluginSettings
@@ -341,7 +342,9 @@ class History:
         self.calls.append(call)
         jobs = set(self.queues[self.bridge].jobs)
         try:
-            answer = self.serve(request, Context(event, within, self.clock.time, self.clock.now))
+            answer = self.serve(
+                request, Context(event, within, self.clock.time, self.clock.now, size=request.ByteSize())
+            )
         except ConfigError as error:
             call.answers.append((self.clock.now, error))
         else:
@@ -353,7 +356,7 @@ class History:
         (self._running.add if event in ("StartContainer", "RunPodSandbox") else self._running.discard)(id_)
 
     def serve(self, request: Any, context: Context) -> Any:
-        return self.bridge.handle(request, context)
+        return self.bridge.handle(request, of_event(context.method, request), context)
 
     def reconfigure(self) -> None:
         if self.dice.random() < 0.1:

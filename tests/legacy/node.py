@@ -9,6 +9,7 @@ from typing import Any
 
 from nri import Context, Deferred, api
 from v010_adapter.daemon.bridge import Bridge
+from v010_adapter.legacy.request import of_event
 from v010_adapter.settings import LegacySettings, PluginSettings
 from v010_adapter.turns.turns import Turns
 
@@ -114,10 +115,8 @@ class Node:
 
     def handle(self, event: str, request: Any, within: float = 2.0) -> Answer:
         """Any event."""
-        return Answer(self.bridge.handle(request, self._context(event, within)))
-
-    def _context(self, event: str, within: float) -> Context:
-        return Context(event, within, self.loop.time, self.loop.time())
+        context = Context(event, within, self.loop.time, self.loop.time(), size=request.ByteSize())
+        return Answer(self.bridge.handle(request, of_event(event, request), context))
 
     # What is seen
 

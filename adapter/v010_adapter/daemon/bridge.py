@@ -11,7 +11,6 @@ from nri.runtimes import Runtime
 from v010_adapter.base.loop import Loop
 from v010_adapter.errors import ConfigError, PluginError
 from v010_adapter.host import cgroup
-from v010_adapter.legacy import request
 from v010_adapter.legacy.answer import with_updates
 from v010_adapter.legacy.job import PluginJob, Plugins
 from v010_adapter.legacy.pending_updates import PendingUpdates, Send
@@ -78,18 +77,18 @@ class Bridge:
 
     # What happens to the runtime's events
 
-    def handle(self, message: Any, context: Context, turn: Turn | None = None, *, with_hooks: bool = False) -> Any:
-        """Runs the plugins of an event, given NRI's request; returns the answer, perhaps a Deferred.
+    def handle(
+        self, message: Any, target: Target, context: Context, turn: Turn | None = None, *, with_hooks: bool = False
+    ) -> Any:
+        """Runs the plugins of an event, given NRI's request and what it is about; returns the answer, maybe a Deferred.
 
         `turn` has the fate of the event when the answer is there, if plugins run. `with_hooks` is whether more than
         plugins depends on it: then it is decided in any case, if other adapters may get the event.
         The answer fails with the PluginError of a plugin that must not fail. Raises ConfigError if conf.json cannot be
         read and a create must not go without its plugins.
         """
-        size = message.ByteSize()
+        size, event = context.size, context.method
         context.be_due_earlier(size * SECONDS_PER_BYTE)
-        event = context.method
-        target = self._target(event, message)
         if self._first_start.is_counting:
             self._first_start.count()
         self.deletes.note_named(target)
@@ -107,19 +106,11 @@ class Bridge:
             return job.answer
         return with_updates(event, None, self.updates, target) if self.updates.waiting else None
 
-    def skip(self, message: Any, event: str) -> None:
+    def skip(self, target: Target) -> None:
         """An event that is no end has come too late: other adapters have got it."""
-        self.deletes.note_named(self._target(event, message))
-
-    def _target(self, event: str, message: Any) -> Target:
-        if event.endswith("PodSandbox"):
-            return request.of_pod(message.pod)
-        target = request.of_container(message.container, message.pod)
-        if STATES[event] == DELETE:
-            self.updates.existing.discard(target.id)
-        elif self._plugins.plans.reports_ends:
+        self.deletes.note_named(target)
+        if not target.is_sandbox and self._plugins.plans.reports_ends:
             self.updates.existing.add(target.id)
-        return target
 
     def _job(
         self, event: str, message: Any, target: Target, turn: Turn | None, *, with_hooks: bool
@@ -129,9 +120,12 @@ class Bridge:
         if by_runtime:
             self._pods_of_runtime.add(target.id)
         if STATES[event] == DELETE:
+            self.updates.existing.discard(target.id)
             self._pods_of_runtime.discard(target.id)
             self._first_start.forget(target.id)
             return self.deletes.of_event(event, message, target, turn, by_runtime=by_runtime)
+        if not target.is_sandbox and self._plugins.plans.reports_ends:
+            self.updates.existing.add(target.id)
         entries = self._plugins.entries() if event in self._plugins.plans.at and not by_runtime else ()
         if entries is None:
             self._refuse_create(event, target)
