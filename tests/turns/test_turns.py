@@ -15,7 +15,7 @@ from v010_adapter.turns import file as turns_file
 from v010_adapter.turns import turns
 from v010_adapter.turns.fates import DONE, MINE, PAST, PLACE, REPEAT, Stage, State, Turn
 from v010_adapter.turns.file import JOINED, PLACES, TABLE, TurnsFile
-from v010_adapter.turns.turns import others_have_joined
+from v010_adapter.turns.turns import owners_in, stranger
 
 from .conftest import Adapter, Start
 
@@ -43,7 +43,7 @@ def test_an_adapter_knows_that_it_is_alone_until_another_joins(start: Start) -> 
     assert not first.turns.look()
     second.turns.join()
     assert (first.turns.look(), second.turns.look()) == (True, True)
-    assert (first.turns.has_others, others_have_joined(str(file(first).parents[1]))) == (True, True)
+    assert (first.turns.has_others, owners_in(str(file(first).parents[1]))) == (True, ["", ""])
     second.turns.leave()
     assert not first.turns.has_others
     second.turns.join()
@@ -371,7 +371,7 @@ def test_an_adapter_that_joins_while_another_one_does_locks_the_byte_of_its_own_
     first.turns.join()
     assert second.turns.has_others
     with file(first).open("r+b") as asking:
-        assert turns_file.stranger(asking.fileno(), "another") == ""
+        assert stranger(turns_file.owners(asking.fileno()), "another") == ""
     first.turns.leave()
     assert not second.turns.has_others
 
@@ -463,4 +463,5 @@ def test_only_a_whole_line_tells_that_an_adapter_of_another_owner_has_joined(
     file.write_bytes(bytes(TABLE) + line)
     with file.open("r+b") as its_own, file.open("r+b") as asking:
         hold(its_own.fileno(), JOINED + TABLE)
-        assert turns_file.stranger(asking.fileno(), "own") == owner
+        joined = turns_file.owners(asking.fileno())
+        assert (len(joined), stranger(joined, "own")) == (1, owner)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 log = logging.getLogger(__name__)
 
+BUG = "a bug: no callback should raise"
 STALL = 0.02
 """A turn of the loop that takes longer than this, in seconds, is a stall."""
 READ = select.EPOLLIN
@@ -116,9 +117,14 @@ class Loop:
             last_poll, found = self._poll(last_poll, self._call_due_timers())
             callbacks = [*map(watched.get, dict(found))]
             for (fd, events), callback in zip(found, callbacks, strict=True):
-                self.has_hung_up = bool(events & HANG_UP)
                 # An earlier callback may have stopped the loop, unwatched this descriptor, or put another in its place.
-                if callback is not None and watched.get(fd) is callback and self._running and not _call(callback):
+                if callback is None or watched.get(fd) is not callback or not self._running:
+                    continue
+                self.has_hung_up = bool(events & HANG_UP)
+                try:
+                    callback()
+                except Exception:
+                    log.exception(BUG)
                     self.unwatch(fd)
             if self._soon:
                 soon, self._soon = self._soon, []
@@ -169,11 +175,8 @@ class Loop:
         return -1 if self._running else 0
 
 
-def _call(callback: Callable[[], object]) -> bool:
-    """Calls a callback; returns whether it did not raise."""
+def _call(callback: Callable[[], object]) -> None:
     try:
         callback()
     except Exception:
-        log.exception("a bug: no callback should raise")
-        return False
-    return True
+        log.exception(BUG)

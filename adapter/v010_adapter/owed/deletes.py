@@ -102,7 +102,7 @@ class Deletes(Observer[PluginJob, PluginStep]):
     def remove(self, id_: str) -> None:
         """Forgets a pod or container that the runtime has removed, when it has no job and is owed no delete."""
         self._removed.add(id_)
-        self._forget_if_removed(id_)
+        self._forget(id_)
 
     # Without an event
 
@@ -284,7 +284,8 @@ class Deletes(Observer[PluginJob, PluginStep]):
         plans = self._plugins.plans
         if (job.state == DELETE and not plans.runs_at_removals) or not plans.reports_ends:
             self._removed.add(id_)
-        self._forget_if_removed(id_)
+        if id_ in self._removed:
+            self._forget(id_)
 
     def _try_later(self, id_: str) -> None:
         """Sets the timer after which all deletes that an id is owed are tried again."""
@@ -292,8 +293,9 @@ class Deletes(Observer[PluginJob, PluginStep]):
         timer = self._loop.call_at(self._loop.time() + wait, partial(self.run_owed, id_))
         self._retries[id_] = min(2 * wait, LAST_RETRY), timer
 
-    def _forget_if_removed(self, id_: str) -> None:
-        if id_ in self._removed and not self.queue.of(id_) and id_ not in self.ledger:
+    def _forget(self, id_: str) -> None:
+        """Forgets an id that has been removed, unless it has jobs or is owed a delete."""
+        if not self.queue.of(id_) and id_ not in self.ledger:
             self._removed.discard(id_)
             self.ledger.forget(id_)
             if retry := self._retries.pop(id_, None):

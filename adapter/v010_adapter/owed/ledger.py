@@ -107,7 +107,7 @@ class Ledger:
         """Notes that a plugin's create is started. Of a plugin that is owed a delete, only the moment is new."""
         record = self.keep(target)
         is_first, is_new = not (record.owed or record.running), record.add(entry, self._loop.time())
-        if is_first and not records.fits(target):
+        if is_first and len(target.spec) + len(target.labels) > records.MOST_KEPT:
             log.warning(
                 "%s: its spec and labels have more than %d KiB: a delete after this process goes without them",
                 *(target, records.MOST_KEPT >> 10),
@@ -153,7 +153,7 @@ class Ledger:
             record = self._records.get(target.id)
             self._read(record.name if record else records.name_of(target), target.id)
 
-    def expect_changes(self, *, is_shared: bool, is_remade: bool = False) -> None:
+    def expect_changes(self, is_shared: bool, is_remade: bool) -> None:
         """Other adapters may have written records, or may write them. `is_remade`: the directory was removed."""
         was_shared, self._is_shared = self._is_shared, is_shared
         if is_remade:

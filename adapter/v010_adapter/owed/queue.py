@@ -17,17 +17,6 @@ FIRST_LOOK, LONGEST_PAUSE = 0.001, 0.05
 """Seconds between two looks whether another adapter still works on an id: each wait is twice the one before."""
 
 
-class Elsewhere:
-    """Stands for another adapter that works on a pod or container."""
-
-    def __init__(self, job: PluginJob) -> None:
-        self._job = job
-
-    def __str__(self) -> str:
-        """Returns the name of this in a log line."""
-        return f"another adapter, which works on {self._job.target}"
-
-
 class Queue:
     """The jobs that have not ended, in the order of their events."""
 
@@ -70,7 +59,7 @@ class Queue:
             job.after.clear()
             job.go()
             return
-        job.after = {Elsewhere(job)}
+        job.after = {f"another adapter, which works on {job.target}"}
         if job.turn is not None and not job.chain.is_answered and self._turns.is_answered(job.turn):
             job.answer_empty()
         if job in self._jobs:

@@ -77,11 +77,6 @@ def prefix_of(pod: str) -> str:
     return f"{PREFIX}{file_name(pod)}+"
 
 
-def fits(target: Target) -> bool:
-    """Whether the file has the spec and labels of a target."""
-    return len(target.spec) + len(target.labels) <= MOST_KEPT
-
-
 def encode(record: Record) -> bytes:
     """Returns the file of a record, empty if there is to be none."""
     creates = (*record.running.values(), *record.owed.values())
@@ -92,7 +87,9 @@ def encode(record: Record) -> bytes:
 @lru_cache(1)
 def _head(target: Target, started: int) -> bytes:
     """Returns the part that is the same for all plugins of an event. `started` may be found out between two events."""
-    spec, labels = (target.spec, target.labels) if fits(target) else (b'{"resources":null}', b"{}")
+    spec, labels = target.spec, target.labels
+    if len(spec) + len(labels) > MOST_KEPT:
+        spec, labels = b'{"resources":null}', b"{}"
     text = (
         f'{{"id":{_quote(target.id)},"names":[{",".join(map(_quote, target.names))}],'
         f'"sandbox":{_quote(target.sandbox_id)},"pid":{target.pid},"started":{started},'

@@ -31,6 +31,7 @@ _FLOCK = Struct("hhqqi0q")
 _identity = attrgetter("st_dev", "st_ino")
 _stamp = attrgetter("st_dev", "st_ino", "st_size")
 """Which file it is, and how long."""
+LONGEST_LINE = 1 << 12
 _LINE = re.compile(rb"\d+\.[0-9a-f]{12} joined ([!-~]*)\n")
 """The line of an adapter that has joined. What else is there has been garbled, and is nobody's."""
 
@@ -46,8 +47,6 @@ class TurnsFile:
         """Why others do not see what this adapter does; empty if they do."""
         self._fd = -1
         self._has_no_locks = False
-        self._stamp_when_alone: tuple[int, int, int] | None = None
-        """Which file it is, and how long, when a look has found no other adapter."""
         self.open()
 
     def open(self) -> bool:
@@ -99,18 +98,17 @@ class TurnsFile:
         except OSError:
             return False
 
-    def note_look(self, *, is_alone: bool) -> None:
-        """Notes for `is_still_alone` whether a look has found no other adapter."""
-        self._stamp_when_alone = None
-        if is_alone and self._fd >= 0:
-            with suppress(OSError):
-                self._stamp_when_alone = _stamp(os.fstat(self._fd))
-
-    @property
-    def is_still_alone(self) -> bool:
-        """Whether the last look found no other adapter, and none has joined since: each makes the file longer."""
+    def stamp(self) -> tuple[int, int, int] | None:
+        """Returns which file is open, and how long it is, for `has`; None if that is not known."""
         try:
-            return not self.fault and _stamp(os.stat(self.path)) == self._stamp_when_alone
+            return _stamp(os.fstat(self._fd))
+        except OSError:
+            return None
+
+    def has(self, stamp: tuple[int, int, int] | None) -> bool:
+        """Whether the file at the path is the one of a stamp, as long as then, and without a fault."""
+        try:
+            return not self.fault and _stamp(os.stat(self.path)) == stamp
         except OSError:
             return False
 
@@ -127,13 +125,6 @@ class TurnsFile:
             return os.pread(self._fd, PLACE, start)
         except OSError:
             return b""
-
-    def stranger(self, owner: str) -> str | None:
-        """Returns another owner whose adapter has joined, None if there is none."""
-        try:
-            return stranger(self._fd, owner) if self._fd >= 0 else None
-        except OSError:
-            return None  # a file system without locks
 
     def write(self, start: int, text: bytes) -> None:
         """Writes a place or a line."""
@@ -182,27 +173,33 @@ class TurnsFile:
 
     def is_locked_from(self, start: int) -> bool:
         """Whether another adapter has locked one of the bytes from `start` on."""
-        try:
-            return self._fd >= 0 and is_locked(self._fd, start, 0)
-        except OSError:
-            return False  # a file system without such locks
+        return _locked(self._fd, start) is not None
+
+    def owners(self) -> list[str | None]:
+        """Returns the owners of the other adapters that have joined; see `owners`."""
+        return owners(self._fd)
 
 
-def is_locked(fd: int, start: int, length: int) -> bool:
-    """Whether another open file has locked one of these bytes; 0 bytes are all from there on. Raises OSError."""
-    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, start, length, 0)
-    return bool(_FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_OFD_GETLK, asked))[0] != fcntl.F_UNLCK)
+def _locked(fd: int, start: int) -> int | None:
+    """Returns a byte from `start` on that another open file has locked, None if there is none."""
+    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, start, 0, 0)
+    try:
+        kind, _, found, _, _ = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_OFD_GETLK, asked))
+    except (OSError, ValueError):  # a file system without such locks, or a closed file
+        return None
+    return None if kind == fcntl.F_UNLCK else max(found, start)
 
 
-def stranger(fd: int, owner: str) -> str | None:
-    """Returns another owner whose adapter has joined, by the lines of an open file, or None. Raises OSError.
+def owners(fd: int) -> list[str | None]:
+    """Returns the owners of the adapters that have joined, by an open file of theirs. None is unknown.
 
-    The line of an adapter that has gone is not locked. An adapter that asks is to ask again once it has joined.
+    An adapter that joins is to ask once more when it has joined.
     """
-    start = TABLE
-    for line in os.pread(fd, os.fstat(fd).st_size, TABLE).splitlines(keepends=True):
-        found = _LINE.fullmatch(line)
-        if found and (theirs := found[1].decode()) != owner and is_locked(fd, JOINED + start, 1):
-            return theirs
-        start += len(line)
-    return None
+    found, byte = list[str | None](), _locked(fd, JOINED)
+    while byte is not None:
+        line = None
+        with suppress(OSError):
+            line = _LINE.match(os.pread(fd, LONGEST_LINE, byte - JOINED))
+        found.append(line[1].decode() if line else None)
+        byte = _locked(fd, byte + 1)
+    return found
