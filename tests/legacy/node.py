@@ -13,6 +13,7 @@ from v010_adapter.legacy.request import of_event
 from v010_adapter.settings import LegacySettings, PluginSettings
 from v010_adapter.turns.turns import Turns
 
+from ..alone import Alone, turn_of
 from ..processes import NO_PROCESS, Fifo, Programs, SteppedLoop, children
 
 PRELUDE = """#!/bin/sh
@@ -65,7 +66,8 @@ class Node:
     def build(self, turns: Turns | None = None, **legacy: Any) -> Bridge:
         """Makes the bridge, with settings of the `legacy:` part."""
         own = {"config": str(self.conf_json), "path": (str(self.folder),), **legacy}
-        self.bridge = Bridge(self.loop, LegacySettings(**own), turns=turns)
+        self.turns = turns or Alone(self.loop.time)
+        self.bridge = Bridge(self.loop, LegacySettings(**own), self.turns)
         return self.bridge
 
     def _listen(self) -> None:
@@ -116,7 +118,8 @@ class Node:
     def handle(self, event: str, request: Any, within: float = 2.0) -> Answer:
         """Any event."""
         context = Context(event, within, self.loop.time, self.loop.time(), size=request.ByteSize())
-        return Answer(self.bridge.handle(request, of_event(event, request), context))
+        target = of_event(event, request)
+        return Answer(self.bridge.handle(request, target, context, turn_of(self.turns, target, context)))
 
     # What is seen
 

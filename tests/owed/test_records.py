@@ -19,6 +19,7 @@ from v010_adapter.owed import records
 from v010_adapter.owed.ledger import SLICE, Ledger
 from v010_adapter.owed.records import MOST_KEPT, Record, name_of
 
+from ..alone import Nowhere
 from ..processes import SteppedLoop
 from ..test_docs import DOCS
 from .conftest import Start
@@ -59,7 +60,7 @@ def request(life: Life, id_: str = "c1") -> dict[str, Any]:
 
 
 def test_what_a_later_create_knows_counts_if_it_has_the_pid_until_it_is_forgotten(loop: SteppedLoop) -> None:
-    ledger = Ledger(loop, None)
+    ledger = Ledger(loop, Nowhere())
     for pid, told in ((0, 0), (7, 7), (8, 8), (0, 8)):
         ledger.keep(target(pid=pid))
         found = ledger.target("c1")
@@ -128,7 +129,7 @@ def test_many_records_are_read_in_slices_and_an_event_of_one_does_not_wait(start
     assert after.ledger.begin_deletes(last) == (ENTRIES[0],)
     loop.settle(10)
     assert after.ledger.is_current
-    assert len(after.ledger) == 3 * SLICE - 1
+    assert len(after.ledger.ids()) == 3 * SLICE - 1
 
 
 def test_runtimes_and_boots_have_records_of_their_own(

@@ -61,7 +61,7 @@ class Serving:
         self.serves = self._is_decided = False
         """Whether this adapter has served the last event; before that, whether it is alone. And if that is decided."""
         self._standby = self._made_standby()
-        self.legacy = Bridge(loop, own.legacy, own.host_root, turns, self._standby)
+        self.legacy = Bridge(loop, own.legacy, turns, own.host_root, self._standby)
         """Runs the legacy plugins."""
         self._hooks: HookBridge | None = None
 

@@ -40,8 +40,7 @@ LOGGING = 3600.0
 class Deletes(Observer[PluginJob, PluginStep]):
     """Observes the runs of plugins, notes who is owed a delete, and sees to it that each delete runs."""
 
-    def __init__(self, loop: Loop, plugins: Plugins, ledger: Ledger, turns: Turns | None) -> None:
-        """Without `turns`, there is no other adapter."""
+    def __init__(self, loop: Loop, plugins: Plugins, ledger: Ledger, turns: Turns) -> None:
         self.ledger = ledger
         self.queue = Queue(loop, turns)
         self._loop, self._plugins, self._turns = loop, plugins, turns
@@ -68,16 +67,13 @@ class Deletes(Observer[PluginJob, PluginStep]):
         if self._named is not None:
             self._named |= {target.id, target.sandbox_id}
 
-    def of_event(
-        self, event: str, message: Any, target: Target, turn: Turn | None, *, by_runtime: bool
-    ) -> PluginJob | None:
+    def of_event(self, event: str, message: Any, target: Target, turn: Turn, *, by_runtime: bool) -> PluginJob | None:
         """Returns the job of a delete, None if no plugin runs at it. The plugins are named when the job's turn comes.
 
         With `by_runtime`, the runtime runs the plugins of the event itself: only what is owed runs here.
         """
         entries = () if by_runtime else self._plugins.entries() or ()
-        if self._turns is not None:
-            self._turns.look()
+        self._turns.look()
         self.ledger.refresh(target)
         is_for_owed_only = self._plugins.plans.is_for_owed_only(event, entries, is_sandbox=target.is_sandbox)
         if is_for_owed_only and not self._will_be_owed(target.id):
@@ -205,9 +201,9 @@ class Deletes(Observer[PluginJob, PluginStep]):
     def at_turn(self, job: PluginJob) -> None:
         """Decides whether the job's event is served here. Names the plugins of a delete, which are known only now."""
         turn, fate = job.turn, MINE
-        if turn is None and self._turns is not None:
+        if turn is None:
             self._turns.look()  # an adapter that has joined since the last event may have run these deletes
-        if self._turns is not None and turn is not None:
+        else:
             fate = self._turns.take(turn)
         self.ledger.refresh(job.target)
         if job.state == DELETE:

@@ -20,8 +20,7 @@ FIRST_LOOK, LONGEST_PAUSE = 0.001, 0.05
 class Queue:
     """The jobs that have not ended, in the order of their events."""
 
-    def __init__(self, loop: Loop, turns: Turns | None) -> None:
-        """Without `turns`, there is no other adapter."""
+    def __init__(self, loop: Loop, turns: Turns) -> None:
         self._loop = loop
         self._turns = turns
         self._jobs: list[PluginJob] = []
@@ -50,12 +49,12 @@ class Queue:
         self._jobs.append(job)
         if not job.after:
             self._start(job)
-        elif job.turn is not None and self._turns is not None and self._turns.is_answered(job.turn):
+        elif job.turn is not None and self._turns.is_answered(job.turn):
             job.answer_empty()
 
     def _start(self, job: PluginJob, pause: float = FIRST_LOOK) -> None:
         """Starts a job whose earlier jobs have ended, as soon as no other adapter works on its id."""
-        if self._turns is None or self._turns.lock(job.pod, job.target.id):
+        if self._turns.lock(job.pod, job.target.id):
             job.after.clear()
             job.go()
             return
@@ -73,7 +72,7 @@ class Queue:
     def remove(self, ended: PluginJob) -> None:
         """Notes that a job has ended; `start_after` must follow."""
         self._jobs.remove(ended)
-        if not ended.after and self._turns is not None:  # else it never had the lock
+        if not ended.after:  # else it never had the lock
             self._turns.unlock(ended.pod, ended.target.id)
 
     def start_after(self, ended: PluginJob) -> None:

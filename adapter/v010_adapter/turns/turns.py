@@ -32,7 +32,7 @@ class Turns:
         self.directory = directory
         self._owner = owner
         self.on_change: Callable[[bool, bool], object] = lambda is_shared, is_remade: None
-        """Told of each close look: whether other adapters may write records, and whether the directory was made again."""
+        """Told of each close look: whether other adapters may write records, and whether the directory is a new one."""
         self._clock = clock
         self._me = f"{os.getpid()}.{os.urandom(6).hex()}"  # in containers every adapter may have pid 1
         self._file = TurnsFile(directory)
