@@ -48,7 +48,7 @@ class Record:
 
     def add(self, entry: Entry, at: float) -> bool:
         """Adds a create; returns whether its plugin was owed no delete. Else only the moment is new."""
-        key = entry.key
+        key = entry[:2]  # its key
         earlier = self.owed.get(key)
         self.owed[key] = Create(entry if earlier is None else earlier.entry, at)
         return earlier is None

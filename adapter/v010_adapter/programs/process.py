@@ -156,8 +156,7 @@ class Process:
             for _ in range(3):
                 fds += os.pipe()
             child_in, self._in, self._out, child_out, self._err, child_err = fds
-            with programs_namespace:
-                self.pid = children.spawn(path, argv, environ, (child_in, child_out, child_err))
+            self.pid = programs_namespace.call(children.spawn, path, argv, environ, (child_in, child_out, child_err))
             self._watch_exit()
         except (AttributeError, OSError, ValueError) as error:
             for fd in fds:
