@@ -232,14 +232,16 @@ NO_RECORDS = [
     b"[]\n",
     b"\xff\n{}",
     b'{"id":"c2"}',
-    b'{"id":["c2"],"names":[],"sandbox":"","pid":0,"started":0,"cgroup":"","spec":"","labels":"","creates":[]}',
-    b'{"id":"c2","names":[],"sandbox":"","pid":0,"started":0,"cgroup":"","spec":5,"labels":"","creates":[]}',
+    b'{"id":["c2"],"names":[],"sandbox":"","pid":0,"started":0,"cgroup":""}\n{}\n{}\nend',
     b"[" * 100000,
     b'{"id":"c2"',  # cut
     *(
-        b'{"id":"c2","names":[],"sandbox":"pod","pid":0,"started":0,"cgroup":"","spec":"{}","labels":"{}","creates":%b}'
-        % (b'[{"at":%b,"type":"a","number":0,"version":"","conf":null}]' % at if at else b"[]")
-        for at in (b"", b"true", b"1" * 400, b"NaN")
+        b'{"id":"c2","names":[],"sandbox":"pod","pid":0,"started":0,"cgroup":""}\n{}\n{}\n%b' % rest
+        for rest in (
+            *(b"", b"end", b'{"at":1.5,"type":"a","number":0,"version":""}\nend'),
+            b'{"at":1.5,"type":"a","number":0,"version":""}\n\n',
+            *(b'{"at":%b,"type":"a","number":0,"version":""}\n\nend' % at for at in (b"true", b"1" * 400, b"NaN")),
+        )
     ),
 ]
 
@@ -278,14 +280,13 @@ def test_a_record_with_a_wrong_part_is_none() -> None:
     for part in spoilt:
         assert records.decode(record.name, text.replace(b'"names":["default","web","nginx"]', part)) is None
     for part, other in (
-        (b'"spec":"', b'"spec":"\\n'),  # no JSON has control characters
+        (b'{"resources":', b'\t{"resources":'),  # no JSON has control characters
         (b'"at":1.5', b'"at":"x"'),
         (b'"at":1.5', b'"at":Infinity'),
         (b'"pid":7', b'"pid":7.5'),
         (b'"pid":7', b'"pid":true'),
         (b'"type":"a"', b'"type":null'),
         (b'"number":0', b'"number":"0"'),
-        (b'"conf":"', b'"conf":5,"x":"'),
     ):
         assert part in text
         assert records.decode(record.name, text.replace(part, other)) is None, other

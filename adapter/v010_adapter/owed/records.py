@@ -1,4 +1,8 @@
-"""The record of a pod or container: which plugins are owed a delete for it; its file is one JSON document. Pure."""
+"""The record of a pod or container: which plugins are owed a delete for it; and its file. Pure.
+
+The lines of the file are JSON: what is known, spec, labels; for each create what was run, and its conf, which may be
+empty. A last line tells that none is missing. Spec, labels and conf are as plugins get them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,9 @@ MOST_KEPT = 32 << 10
 """Maximum bytes of spec and labels together. A larger pair is left out: pod authors choose its size."""
 PREFIX = "+"
 """How the names of all files begin."""
-_CONTROL = re.compile(r"[\x00-\x1f]")
+_END = b"end"
+_CONTROL = re.compile(rb"[\x00-\x09\x0b-\x1f]")
+"""What no JSON has in a line."""
 
 Key: TypeAlias = tuple[str, int]
 """The key of an entry of conf.json."""
@@ -80,56 +86,57 @@ def prefix_of(pod: str) -> str:
 def encode(record: Record) -> bytes:
     """Returns the file of a record, empty if there is to be none."""
     creates = (*record.running.values(), *record.owed.values())
-    parts = b",".join([b'{"at":%r,%b}' % (at, _encoded(entry)) for entry, at in creates])
-    return parts and b'%b,"creates":[%b]}\n' % (_head(record.target, record.target.started), parts)
+    lines = [b'{"at":%r,%b' % (at, _encoded(entry)) for entry, at in creates]
+    return b"\n".join((_known(record.target, record.target.started), *lines, _END)) if lines else b""
 
 
 @lru_cache(1)
-def _head(target: Target, started: int) -> bytes:
-    """Returns the part that is the same for all plugins of an event. `started` may be found out between two events."""
+def _known(target: Target, started: int) -> bytes:
+    """Returns the lines that all plugins of an event have in common. `started` may be found out between two events."""
     spec, labels = target.spec, target.labels
     if len(spec) + len(labels) > MOST_KEPT:
         spec, labels = b'{"resources":null}', b"{}"
     text = (
         f'{{"id":{_quote(target.id)},"names":[{",".join(map(_quote, target.names))}],'
         f'"sandbox":{_quote(target.sandbox_id)},"pid":{target.pid},"started":{started},'
-        f'"cgroup":{_quote(target.cgroups_path)}'
+        f'"cgroup":{_quote(target.cgroups_path)}}}'
     )
-    return b'%b,"spec":%b,"labels":%b' % (text.encode(), _quoted(spec), _quoted(labels))
+    return b"%b\n%b\n%b" % (text.encode(), spec, labels)
 
 
 @lru_cache(100)
 def _encoded(entry: Entry) -> bytes:
-    """Returns the part of a create that is the same at each event."""
-    text = f'"type":{_quote(entry.type)},"number":{entry.number},"version":{_quote(entry.version)}'
-    return b'%b,"conf":%b' % (text.encode(), b"null" if entry.conf is None else _quoted(entry.conf))
+    """Returns the part of a create that is the same at each event, and the line after it."""
+    text = f'"type":{_quote(entry.type)},"number":{entry.number},"version":{_quote(entry.version)}}}'
+    return b"%b\n%b" % (text.encode(), entry.conf or b"")
 
 
 def decode(name: str, text: bytes) -> Record | None:
     """Returns the record in a file, None if the file is damaged, or another one's."""
     try:
-        record = _record(json.loads(text))
+        record = _record(*text.split(b"\n"))
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
         return None
     record.name = name
-    return record if name.endswith(f"+{file_name(record.target.id)}") else None
+    return record if name.endswith(f"+{file_name(record.target.id)}") and not _CONTROL.search(text) else None
 
 
-def _record(document: dict[str, Any]) -> Record:
-    known = _values(document, id=str, sandbox=str, pid=int, cgroup=str)
-    target = Target.restored(*known, spec=_bytes(document["spec"]), labels=_bytes(document["labels"]))
-    target.started, names, creates = _values(document, started=int, names=list, creates=list)
+def _record(first: bytes, spec: bytes, labels: bytes, *lines: bytes) -> Record:
+    known = json.loads(first)
+    target = Target.restored(*_values(known, id=str, sandbox=str, pid=int, cgroup=str), spec=spec, labels=labels)
+    target.started, names = _values(known, started=int, names=list)
     target.names = tuple(names)
     "".join(names).encode()  # raises for others than texts
     record = Record(target)
-    for made in creates:
-        at, type_, number, version = _values(made, at=float, type=str, number=int, version=str)
-        entry = Entry(type_, number, version, None if made["conf"] is None else _bytes(made["conf"]))
+    *creates, end = lines
+    for made, conf in zip(creates[::2], creates[1::2], strict=True):
+        at, type_, number, version = _values(json.loads(made), at=float, type=str, number=int, version=str)
+        entry = Entry(type_, number, version, conf or None)
         record.owed[entry.key] = Create(entry, at)
         if not math.isfinite(at):
             raise ValueError("at")
-    if not creates:
-        raise ValueError("creates")
+    if not creates or end != _END:
+        raise ValueError("cut")
     return record
 
 
@@ -140,17 +147,3 @@ def _values(document: Any, **kinds: type) -> list[Any]:
         raise TypeError(f"not {kinds}")
     "".join(value for value in values if isinstance(value, str)).encode()  # raises for a lone surrogate
     return values
-
-
-def _quoted(text: bytes) -> bytes:
-    """Returns JSON, which may have invalid UTF-8, as a string of JSON."""
-    if text.isascii():  # JSON has no control characters
-        return b'"%b"' % text.replace(b"\\", rb"\\").replace(b'"', rb"\"")
-    return _quote(text.decode("utf-8", "surrogateescape")).encode()
-
-
-def _bytes(text: str) -> bytes:
-    """Returns what `_quoted` took. Raises ValueError if that was no JSON, which has no control characters."""
-    if _CONTROL.search(text):
-        raise ValueError("a control character")
-    return text.encode("utf-8", "surrogateescape")

@@ -55,8 +55,7 @@ class Process:
         self.status: int | None = None
         """None while the program runs, then its exit code, or minus the number of the signal that killed it."""
         self._loop = loop
-        self._on_end = on_end
-        self._on_line = on_line
+        self._on_end, self._on_line = on_end, on_line
         self._stderr: Lines | None = None
         """What the program has written to stderr."""
         self._stdout = bytearray()

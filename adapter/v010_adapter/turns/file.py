@@ -31,7 +31,10 @@ _FLOCK = Struct("hhqqi0q")
 _identity = attrgetter("st_dev", "st_ino")
 _stamp = attrgetter("st_dev", "st_ino", "st_size")
 """Which file it is, and how long."""
+LONGEST = 1 << 20
+"""Bytes of the file at which an adapter that joins and is alone removes the lines of those that have gone."""
 LONGEST_LINE = 1 << 12
+"""Bytes that are read of a line."""
 _LINE = re.compile(rb"\d+\.[0-9a-f]{12} joined ([!-~]*)\n")
 """The line of an adapter that has joined. What else is there has been garbled, and is nobody's."""
 
@@ -57,7 +60,7 @@ class TurnsFile:
             return False
         try:
             self._fd = self.directory.open_file("turns", os.O_RDWR | os.O_CREAT)
-            if self.size < TABLE:
+            if os.fstat(self._fd).st_size < TABLE:
                 os.posix_fallocate(self._fd, 0, TABLE)  # a note must not fail for a full disk
         except OSError as error:
             self.close()
@@ -112,11 +115,6 @@ class TurnsFile:
         except OSError:
             return False
 
-    @property
-    def size(self) -> int:
-        """The bytes of the open file. Raises OSError."""
-        return os.fstat(self._fd).st_size
-
     # Bytes
 
     def read(self, start: int) -> bytes:
@@ -145,8 +143,9 @@ class TurnsFile:
             os.close(fd)
 
     def cut(self) -> None:
-        """Removes all lines. Raises OSError."""
-        os.ftruncate(self._fd, TABLE)
+        """Removes all lines, if they are many. Raises OSError."""
+        if os.fstat(self._fd).st_size > LONGEST:
+            os.ftruncate(self._fd, TABLE)
 
     # Locks of bytes
 

@@ -19,8 +19,6 @@ from v010_adapter.turns.file import JOINED, PLACES, TurnsFile, owners
 
 log = logging.getLogger(__name__)
 
-LONGEST = 1 << 20
-"""Bytes of the file at which an adapter that joins and is alone removes the lines of those that have gone."""
 _CONTAINERS = 24
 """The bits of a container's byte among those of its pod."""
 
@@ -68,22 +66,15 @@ class Turns:
         if not self._file.is_open:
             return
         try:
-            if self._file.size > LONGEST and not self.has_others:
+            if not self.has_others:
                 self._file.cut()
-            self._add_line()
+            line = f"{self._me} joined {self._owner}\n".encode()
+            self._joined = JOINED + self._file.append(line)
+            while not self._file.lock(self._joined, 1):  # the lines were cut while the one who has it joined
+                self._joined = JOINED + self._file.append(line)
+            self._file.append(b"\n")  # the file is longer once more: others look when the byte is locked
         except OSError as error:
             self._file.complain(error)
-
-    def _add_line(self) -> None:
-        """Adds a line and locks its byte. Then makes the file longer once more, so that others look when it is locked.
-
-        Raises OSError.
-        """
-        line = f"{self._me} joined {self._owner}\n".encode()
-        self._joined = JOINED + self._file.append(line)
-        while not self._file.lock(self._joined, 1):  # the lines were cut while the one who has it joined
-            self._joined = JOINED + self._file.append(line)
-        self._file.append(b"\n")
 
     def leave(self) -> None:
         """The connection with the runtime has ended."""
