@@ -25,7 +25,7 @@ Handled: TypeAlias = Answer[T] | Coroutine[Any, Any, T | None]
 class Context:
     """The method and the deadline of a call."""
 
-    __slots__ = ("_clock", "_earliest", "came", "deadline", "due", "has_failed", "is_heard", "method", "size")
+    __slots__ = ("_clock", "_most", "_reserve", "came", "deadline", "due", "has_failed", "is_heard", "method", "size")
 
     def __init__(
         self,
@@ -44,8 +44,8 @@ class Context:
         """The name of the call or event, such as `StartContainer`."""
         self.deadline = came + timeout
         """When the runtime stops waiting for the answer, in seconds on the clock."""
-        self._earliest = self.deadline - max(timeout, 0) / 2
-        self.due = max(self.deadline - reserve, self._earliest)
+        self._reserve, self._most = reserve, max(timeout, 0) / 2
+        self.due = self.deadline - min(reserve, self._most)
         """When the answer should be sent at the latest, on the same clock: a little before the deadline."""
         self.is_heard = True
         """False if the runtime has closed the connection, so that it does not get the answer."""
@@ -59,7 +59,8 @@ class Context:
 
     def be_due_earlier(self, seconds: float) -> None:
         """Makes `due` earlier, because making the answer takes time; half of the timeout at most."""
-        self.due = max(self.due - seconds, self._earliest)
+        self._reserve += seconds
+        self.due = self.deadline - min(self._reserve, self._most)
 
     def elapsed(self) -> float:
         """Returns the seconds since the call came."""

@@ -66,6 +66,11 @@ def test_what_a_later_create_knows_counts_if_it_has_the_pid_until_it_is_forgotte
         found = ledger.target("c1")
         assert found is not None
         assert found.pid == told
+    for size in (1, 2):
+        ledger.keep(target("c2", pid=0, size=size))
+    found = ledger.target("c2")
+    assert found is not None
+    assert found.labels == b'{"l":"xx"}', "no create knew the pid: the last one counts"
     for _ in range(2):
         ledger.forget("c1")
         assert ledger.target("c1") is None

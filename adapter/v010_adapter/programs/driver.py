@@ -117,7 +117,8 @@ class Driver(Work[S]):
             reason = f"its start {_BUG}"
         else:
             self._feed(self._process)
-            self._set_limit()
+            if step.policy.timeout or self.chain.is_answered:
+                self._set_limit()
             return ()
         is_logged = _safely(self, "a failed start", True, self._observer.on_not_started, self, step)
         actions = self.chain.not_started(reason)
@@ -135,14 +136,13 @@ class Driver(Work[S]):
         process.feed(request)
 
     def _set_limit(self) -> None:
-        """Sets the timer for the current program's time limit, if it has one."""
+        """Sets the timer for the current program's time limit."""
         assert self._process is not None  # noqa: S101 - a program runs
         limits = [self._step.policy.timeout] if self._step.policy.timeout else []
         if self.chain.is_answered:
             limits.append(self._late_limit)
-        if limits:
-            self._limit.cancel()
-            self._limit = self._runner.loop.call_at(self._process.started + min(limits), self._on_limit)
+        self._limit.cancel()
+        self._limit = self._runner.loop.call_at(self._process.started + min(limits), self._on_limit)
 
     def _answer(self) -> None:
         self._deadline.cancel()
