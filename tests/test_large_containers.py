@@ -36,6 +36,7 @@ from v010_adapter.oci.spec import adjustment, apply, spec_from
 from v010_adapter.programs.runner import Runner
 from v010_adapter.settings import LegacySettings
 
+from .alone import Alone, turn_of
 from .hooks.whole import matcher_of
 from .large import FIELDS, creation
 
@@ -189,9 +190,10 @@ def test_a_mount_costs_as_much_however_deep_it_is() -> None:
 @pytest.mark.parametrize(("size", "earlier"), [(0, 0.0), (2_000_000, 0.4), (3_900_000, 0.78)])
 def test_an_event_of_a_large_container_is_due_earlier(event: str, size: int, earlier: float) -> None:
     """A result that comes just before is still turned into an answer in time."""
-    context = Context(event, 2.0, lambda: 0.0, 0.0)
     one = getattr(api, f"{event}Request")(container=creation("env: one" if size else "", size).container)
-    Bridge(Loop(), LegacySettings(), "/", None).handle(one, context)
+    context = Context(event, 2.0, lambda: 0.0, 0.0, size=one.ByteSize())
+    turns, target = Alone(context._clock), request.of_event(event, one)
+    Bridge(Loop(), LegacySettings(), turns).handle(one, target, context, turn_of(turns, target, context))
     assert context.due == pytest.approx(2 - RESERVE - earlier, abs=0.001)
 
 

@@ -29,7 +29,8 @@ def test_it_depends_on_whether_the_runtime_keeps_late_plugins() -> None:
 def test_an_answer_behind_the_deadline_is_logged(now: float, lines: int, caplog: pytest.LogCaptureFixture) -> None:
     loop = Loop()
     adapter = Adapter(loop, parse("", "here")[0], [], "name", Link())
-    adapter.answered(Context("StartContainer", 2, lambda: now, 0))
+    loop.time = lambda: now
+    adapter.answered(Context("StartContainer", 2, loop.time, 0))
     loop.close()
     text = "StartContainer was answered after its deadline: the runtime may drop the adapter"
     assert caplog.messages == [text] * lines

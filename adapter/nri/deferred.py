@@ -17,13 +17,19 @@ class Deferred(Generic[T]):
         self._listener: Callable[[T | None, Exception | None], object] | None = None
         self._lock = Lock()
 
-    def complete(self, reply: T | None = None) -> None:
-        """Answers the call; None means an empty response."""
-        self._settle((reply, None))
+    def complete(self, reply: T | None = None, error: Exception | None = None) -> None:
+        """Answers the call, with an error if there is one; without a reply, the response is empty."""
+        with self._lock:
+            if self._outcome is not None:
+                return
+            outcome = self._outcome = reply, error
+            listener = self._listener
+        if listener is not None:
+            listener(*outcome)
 
     def fail(self, error: Exception) -> None:
         """Answers the call with an error, as if the handler had raised it."""
-        self._settle((None, error))
+        self.complete(None, error)
 
     @property
     def done(self) -> bool:
@@ -36,15 +42,6 @@ class Deferred(Generic[T]):
             self._listener = listener
             outcome = self._outcome
         if outcome is not None:
-            listener(*outcome)
-
-    def _settle(self, outcome: tuple[T | None, Exception | None]) -> None:
-        with self._lock:
-            if self._outcome is not None:
-                return
-            self._outcome = outcome
-            listener = self._listener
-        if listener is not None:
             listener(*outcome)
 
 

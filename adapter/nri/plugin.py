@@ -25,10 +25,16 @@ Handled: TypeAlias = Answer[T] | Coroutine[Any, Any, T | None]
 class Context:
     """The method and the deadline of a call."""
 
-    __slots__ = ("_clock", "_reserve", "came", "deadline", "has_failed", "is_heard", "method")
+    __slots__ = ("_clock", "_most", "_reserve", "came", "deadline", "due", "has_failed", "is_heard", "method", "size")
 
     def __init__(
-        self, method: str, timeout: float, clock: Callable[[], float], came: float, reserve: float = RESERVE
+        self,
+        method: str,
+        timeout: float,
+        clock: Callable[[], float],
+        came: float,
+        reserve: float = RESERVE,
+        size: int = 0,
     ) -> None:
         """Takes the method's name, the timeout in seconds, the clock, and when the call came on that clock.
 
@@ -38,24 +44,23 @@ class Context:
         """The name of the call or event, such as `StartContainer`."""
         self.deadline = came + timeout
         """When the runtime stops waiting for the answer, in seconds on the clock."""
+        self._reserve, self._most = reserve, max(timeout, 0) / 2
+        self.due = self.deadline - min(reserve, self._most)
+        """When the answer should be sent at the latest, on the same clock: a little before the deadline."""
         self.is_heard = True
         """False if the runtime has closed the connection, so that it does not get the answer."""
         self.has_failed = False
         """Whether the answer is an error, once it has been sent."""
+        self.size = size
+        """The bytes of the request, as the runtime has sent it; 0 in tests that give none."""
         self.came = came
         """The earliest time at which the call may have come, in seconds on the clock."""
         self._clock = clock
-        self._reserve = reserve
-
-    @property
-    def due(self) -> float:
-        """When the answer should be sent at the latest, on the same clock: a little before the deadline."""
-        timeout = self.deadline - self.came
-        return self.deadline - min(self._reserve, max(timeout, 0) / 2)
 
     def be_due_earlier(self, seconds: float) -> None:
         """Makes `due` earlier, because making the answer takes time; half of the timeout at most."""
         self._reserve += seconds
+        self.due = self.deadline - min(self._reserve, self._most)
 
     def elapsed(self) -> float:
         """Returns the seconds since the call came."""

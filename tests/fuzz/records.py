@@ -28,17 +28,14 @@ from ..processes import SteppedLoop
 from . import mutations
 from .target import Target
 
-WORDS = (
-    *("id", "names", "sandbox", "pid", "started", "cgroup", "spec", "labels", "creates", "at", "type", "number"),
-    *("version", "conf"),
-)
+WORDS = (*("id", "names", "sandbox", "pid", "started", "cgroup", "at", "type", "number", "version"),)
 ENTRIES = (Entry("a", 0, "0.1", b'{"n":1}'), Entry("a", 1, "0.1", None), Entry("b", 0, "", b'"\xff"'))
 
 
 def check(data: bytes) -> None:
     """The bytes are the file's: of the id that they name, if they are a record."""
     try:
-        name = name_of(known(json.loads(data)["id"]))
+        name = name_of(known(json.loads(data.partition(b"\n")[0])["id"]))
     except (KeyError, RecursionError, TypeError, ValueError):
         name = name_of(known("none"))
     found = records.decode(name, data)
@@ -123,8 +120,11 @@ def seeds() -> Iterator[bytes]:
 
 
 def mutate(data: bytes, dice: random.Random) -> bytes:
-    """Changes a value, or cuts or repeats the document."""
-    changed = mutations.json_text(data or b"{}", dice, WORDS)
+    """Changes a value in a line, or a line for another one, or cuts or repeats the file."""
+    lines = data.split(b"\n")
+    place = dice.randrange(len(lines))
+    lines[place] = dice.choice((mutations.json_text(lines[place], dice, WORDS), dice.choice(lines)))
+    changed = b"\n".join(lines)
     return dice.choice((changed, changed, changed, data[: dice.randrange(len(data) + 1)], data + data))
 
 

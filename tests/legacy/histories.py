@@ -20,10 +20,12 @@ from v010_adapter.errors import ConfigError, PluginError
 from v010_adapter.legacy.config import Config, Entry
 from v010_adapter.legacy.job import PluginJob
 from v010_adapter.legacy.plan import PluginStep
+from v010_adapter.legacy.request import of_event
 from v010_adapter.owed.queue import Queue
 from v010_adapter.programs import process
 from v010_adapter.settings import LegacySettings, PluginSettings
 
+from ..alone import Alone, turn_of
 from .played import Clock, PlayedProgram
 
 OK = b"{}"
@@ -230,7 +232,8 @@ class History:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("v010_adapter.legacy.job.ConfigFile", lambda *_, **__: self.conf)
             patch.setattr("v010_adapter.owed.deletes.Queue", partial(WatchedQueue, self))
-            bridge = Bridge(clock, self.settings)
+            self.turns = Alone(self.clock.time)
+            bridge = Bridge(clock, self.settings, self.turns)
         self.queues[bridge] = self._queue
         return bridge
 
@@ -341,7 +344,9 @@ class History:
         self.calls.append(call)
         jobs = set(self.queues[self.bridge].jobs)
         try:
-            answer = self.serve(request, Context(event, within, self.clock.time, self.clock.now))
+            answer = self.serve(
+                request, Context(event, within, self.clock.time, self.clock.now, size=request.ByteSize())
+            )
         except ConfigError as error:
             call.answers.append((self.clock.now, error))
         else:
@@ -353,7 +358,8 @@ class History:
         (self._running.add if event in ("StartContainer", "RunPodSandbox") else self._running.discard)(id_)
 
     def serve(self, request: Any, context: Context) -> Any:
-        return self.bridge.handle(request, context)
+        target = of_event(context.method, request)
+        return self.bridge.handle(request, target, context, turn_of(self.turns, target, context))
 
     def reconfigure(self) -> None:
         if self.dice.random() < 0.1:

@@ -195,7 +195,7 @@ class Judge:
 
     def nothing_is_left(self) -> None:
         bridge = self.history.bridge
-        assert len(bridge.ledger) == 0
+        assert len(bridge.ledger.ids()) == 0
         if self.history.are_removed:
             kept = [id_ for id_ in (*CONTAINERS, *PODS) if bridge.ledger.target(id_)]
             assert kept == [], "what creates knew is kept for ever"

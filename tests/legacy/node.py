@@ -9,9 +9,11 @@ from typing import Any
 
 from nri import Context, Deferred, api
 from v010_adapter.daemon.bridge import Bridge
+from v010_adapter.legacy.request import of_event
 from v010_adapter.settings import LegacySettings, PluginSettings
 from v010_adapter.turns.turns import Turns
 
+from ..alone import Alone, turn_of
 from ..processes import NO_PROCESS, Fifo, Programs, SteppedLoop, children
 
 PRELUDE = """#!/bin/sh
@@ -64,7 +66,8 @@ class Node:
     def build(self, turns: Turns | None = None, **legacy: Any) -> Bridge:
         """Makes the bridge, with settings of the `legacy:` part."""
         own = {"config": str(self.conf_json), "path": (str(self.folder),), **legacy}
-        self.bridge = Bridge(self.loop, LegacySettings(**own), turns=turns)
+        self.turns = turns or Alone(self.loop.time)
+        self.bridge = Bridge(self.loop, LegacySettings(**own), self.turns)
         return self.bridge
 
     def _listen(self) -> None:
@@ -114,10 +117,9 @@ class Node:
 
     def handle(self, event: str, request: Any, within: float = 2.0) -> Answer:
         """Any event."""
-        return Answer(self.bridge.handle(request, self._context(event, within)))
-
-    def _context(self, event: str, within: float) -> Context:
-        return Context(event, within, self.loop.time, self.loop.time())
+        context = Context(event, within, self.loop.time, self.loop.time(), size=request.ByteSize())
+        target = of_event(event, request)
+        return Answer(self.bridge.handle(request, target, context, turn_of(self.turns, target, context)))
 
     # What is seen
 

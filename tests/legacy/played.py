@@ -22,7 +22,8 @@ class Clock:
         return self.now
 
     def call_at(self, moment: float, callback: Callable[[], object]) -> Timer:
-        timer = Timer(callback)
+        timer = Timer()
+        timer.callback = callback
         heapq.heappush(self._timers, (moment, next(self._order), timer))
         return timer
 

@@ -270,14 +270,14 @@ def test_a_refused_creation_whose_end_no_runtime_tells_leaves_nothing(node: Node
     node.idle()
     assert node.runs == ["a create c1", "a delete c1"][: len(events)]
     bridge = node.bridge
-    assert (len(bridge.ledger), bridge.ledger.target("c1"), bridge.updates.existing) == (0, None, set())
+    assert (len(bridge.ledger.ids()), bridge.ledger.target("c1"), bridge.updates.existing) == (0, None, set())
 
 
 def test_docker_announces_no_stop_and_no_delete_is_owed(node: Node) -> None:
     configured(node, "CreateContainer", "StopContainer").plugins(a="answer")
     node.bridge.set_runtime(Runtime("docker", "29.0.0", (0, 12, 3)))
     node.wait(creating(node))
-    assert (node.runs, len(node.bridge.ledger), node.bridge.ledger.target("c1")) == (["a create c1"], 0, None)
+    assert (node.runs, len(node.bridge.ledger.ids()), node.bridge.ledger.target("c1")) == (["a create c1"], 0, None)
 
 
 def test_a_bug_that_a_result_meets_fails_its_plugin_and_nobody_else(

@@ -177,7 +177,7 @@ def test_on_docker_nothing_counts_as_created_for_it_announces_no_stop(node: Node
     node.plugins(a="answer", b="answer")
     node.bridge.set_runtime(Runtime("docker", "29.0.0"))
     synchronize(node, [a_pod("c1")], [a_container("c1", pod_sandbox_id="c1", state=RUNNING)])
-    assert len(node.bridge.ledger) == 0
+    assert len(node.bridge.ledger.ids()) == 0
 
 
 # What is known of a container, and of conf.json

@@ -47,7 +47,7 @@ class Host:
 
     def bridge(self, config: Path | None = None, sandboxes: str = "auto") -> Bridge:
         own = LegacySettings(config=str(config or self.conf_json), path=(str(self.node.folder),), sandboxes=sandboxes)
-        self.node.bridge = Bridge(self.node.loop, own, str(self.root))
+        self.node.bridge = Bridge(self.node.loop, own, self.node.turns, str(self.root))
         return self.node.bridge
 
     def ours(self) -> bool:

@@ -108,7 +108,7 @@ def test_without_plugins_or_with_a_broken_conf_json_nobody_is_owed_anything(
     if is_broken:
         node.conf_json.write_text("{")
     node.bridge.synchronize([a_pod()], [C1])
-    assert len(node.bridge.ledger) == 0
+    assert len(node.bridge.ledger.ids()) == 0
     if is_broken:
         assert caplog.messages == [f"{node.conf_json}:1: unexpected end; no plugin can run"]
     else:

@@ -16,6 +16,7 @@ from nri.proto import ttrpc_pb2
 from nri.wire import PLUGIN_SERVICE, Code, Reply, mux, ttrpc
 from v010_adapter.errors import PluginError
 
+from ..wire import message_of
 from .runtime import HANDLERS, NUMBERS, Runtime, plugin
 
 Start = Deferred[api.StartContainerResponse]
@@ -153,7 +154,7 @@ def test_the_deadline_is_the_callers_which_may_be_over_else_that_of_configure_el
         runtime = Runtime(plugin(start_container=lambda _, context, seen=seen: seen.append(context.remaining())))
         runtime.configure(api.ConfigureRequest(request_timeout=configured))
         call = ttrpc_pb2.Request(service=PLUGIN, method="StartContainer", timeout_nano=int(told * 1e9))
-        message = ttrpc.message(3, ttrpc.Type.REQUEST, call.SerializeToString())
+        message = message_of(3, ttrpc.Type.REQUEST, call.SerializeToString())
         runtime.stub.receive_data(mux.frames(PLUGIN_SERVICE, message))
         assert seen == [pytest.approx(seconds)]
 

@@ -21,7 +21,7 @@ class Life:
         self.ledger = Ledger(loop, self.directory)
         self.turns.on_change = self.ledger.expect_changes
         self.turns.join()
-        self.ledger.expect_changes(is_shared=self.turns.has_others)
+        self.ledger.expect_changes(self.turns.has_others, is_remade=False)
         loop.settle()
 
     @property

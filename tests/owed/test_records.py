@@ -19,6 +19,7 @@ from v010_adapter.owed import records
 from v010_adapter.owed.ledger import SLICE, Ledger
 from v010_adapter.owed.records import MOST_KEPT, Record, name_of
 
+from ..alone import Nowhere
 from ..processes import SteppedLoop
 from ..test_docs import DOCS
 from .conftest import Start
@@ -59,12 +60,17 @@ def request(life: Life, id_: str = "c1") -> dict[str, Any]:
 
 
 def test_what_a_later_create_knows_counts_if_it_has_the_pid_until_it_is_forgotten(loop: SteppedLoop) -> None:
-    ledger = Ledger(loop, None)
+    ledger = Ledger(loop, Nowhere())
     for pid, told in ((0, 0), (7, 7), (8, 8), (0, 8)):
         ledger.keep(target(pid=pid))
         found = ledger.target("c1")
         assert found is not None
         assert found.pid == told
+    for size in (1, 2):
+        ledger.keep(target("c2", pid=0, size=size))
+    found = ledger.target("c2")
+    assert found is not None
+    assert found.labels == b'{"l":"xx"}', "no create knew the pid: the last one counts"
     for _ in range(2):
         ledger.forget("c1")
         assert ledger.target("c1") is None
@@ -128,7 +134,7 @@ def test_many_records_are_read_in_slices_and_an_event_of_one_does_not_wait(start
     assert after.ledger.begin_deletes(last) == (ENTRIES[0],)
     loop.settle(10)
     assert after.ledger.is_current
-    assert len(after.ledger) == 3 * SLICE - 1
+    assert len(after.ledger.ids()) == 3 * SLICE - 1
 
 
 def test_runtimes_and_boots_have_records_of_their_own(
@@ -231,14 +237,16 @@ NO_RECORDS = [
     b"[]\n",
     b"\xff\n{}",
     b'{"id":"c2"}',
-    b'{"id":["c2"],"names":[],"sandbox":"","pid":0,"started":0,"cgroup":"","spec":"","labels":"","creates":[]}',
-    b'{"id":"c2","names":[],"sandbox":"","pid":0,"started":0,"cgroup":"","spec":5,"labels":"","creates":[]}',
+    b'{"id":["c2"],"names":[],"sandbox":"","pid":0,"started":0,"cgroup":""}\n{}\n{}\nend',
     b"[" * 100000,
     b'{"id":"c2"',  # cut
     *(
-        b'{"id":"c2","names":[],"sandbox":"pod","pid":0,"started":0,"cgroup":"","spec":"{}","labels":"{}","creates":%b}'
-        % (b'[{"at":%b,"type":"a","number":0,"version":"","conf":null}]' % at if at else b"[]")
-        for at in (b"", b"true", b"1" * 400, b"NaN")
+        b'{"id":"c2","names":[],"sandbox":"pod","pid":0,"started":0,"cgroup":""}\n{}\n{}\n%b' % rest
+        for rest in (
+            *(b"", b"end", b'{"at":1.5,"type":"a","number":0,"version":""}\nend'),
+            b'{"at":1.5,"type":"a","number":0,"version":""}\n\n',
+            *(b'{"at":%b,"type":"a","number":0,"version":""}\n\nend' % at for at in (b"true", b"1" * 400, b"NaN")),
+        )
     ),
 ]
 
@@ -277,14 +285,13 @@ def test_a_record_with_a_wrong_part_is_none() -> None:
     for part in spoilt:
         assert records.decode(record.name, text.replace(b'"names":["default","web","nginx"]', part)) is None
     for part, other in (
-        (b'"spec":"', b'"spec":"\\n'),  # no JSON has control characters
+        (b'{"resources":', b'\t{"resources":'),  # no JSON has control characters
         (b'"at":1.5', b'"at":"x"'),
         (b'"at":1.5', b'"at":Infinity'),
         (b'"pid":7', b'"pid":7.5'),
         (b'"pid":7', b'"pid":true'),
         (b'"type":"a"', b'"type":null'),
         (b'"number":0', b'"number":"0"'),
-        (b'"conf":"', b'"conf":5,"x":"'),
     ):
         assert part in text
         assert records.decode(record.name, text.replace(part, other)) is None, other
@@ -298,7 +305,7 @@ def test_a_record_that_is_damaged_at_any_byte_costs_nothing_that_memory_has(star
     whole = path.read_bytes()
     for at in range(0, len(whole) - 2, 7):
         path.write_bytes(whole[:at] if damage == "cut" else whole[:at] + b"\xff\x00" + whole[at + 2 :])
-        life.ledger.expect_changes(is_shared=False)
+        life.ledger.expect_changes(is_shared=False, is_remade=False)
         life.loop.settle()
         assert list(life.ledger.begin_deletes("c1")) == ENTRIES, at
         for entry in ENTRIES:

@@ -19,7 +19,7 @@ class Adapter:
         self.turns = Turns(RuntimeDirectory(str(state), "containerd"), clock)
         self.changes: list[tuple[bool, bool]] = []
         """What the records have been told: whether others may write them, and whether the directory is a new one."""
-        self.turns.on_change = lambda *, is_shared, is_remade=False: self.changes.append((is_shared, is_remade))
+        self.turns.on_change = lambda *change: self.changes.append(change)
 
     def comes(self, method: str = "StartContainer", id_: str = "c1", pod: str = "pod") -> Turn:
         """An event that comes now."""

@@ -67,7 +67,8 @@ class Life:
         return self.world.clock.now
 
     def call_at(self, moment: float, callback: Callable[[], object]) -> Timer:
-        timer = Timer(callback)
+        timer = Timer()
+        timer.callback = callback
         self.world.clock.call_at(moment, partial(self._run, timer))
         return timer
 
@@ -76,7 +77,9 @@ class Life:
 
     def call_ready(self, callback: Callable[[], object]) -> None:
         """Calls back as soon as the process sees that it can read."""
-        self.world.clock.call_at(0, partial(self._run, Timer(callback), is_read=True))
+        timer = Timer()
+        timer.callback = callback
+        self.world.clock.call_at(0, partial(self._run, timer, is_read=True))
 
     def watch(self, fd: int, callback: Callable[[], object]) -> None:
         raise AssertionError("nothing is watched here")

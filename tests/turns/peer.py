@@ -98,16 +98,18 @@ class Peer:
             self.adapter.synchronize(what.request, context)
             what.is_answered = True
         else:
-            context = Context(what.event.method, TIMEOUT, clock, came, self.adapter.reserve)
+            request = self.world.runtime.request(what.event)
+            size = request.ByteSize()
+            context = Context(what.event.method, TIMEOUT, clock, came, self.adapter.reserve, size)
             context.is_heard = is_heard
-            self._serve(what, context)
+            self._serve(what, request, context)
 
-    def _serve(self, call: Call, context: Context) -> None:
+    def _serve(self, call: Call, request: Any, context: Context) -> None:
         self.unanswered.add(context)
         self._calls.append(call)
         handler = getattr(self.adapter, CALLS[context.method].handler)
         try:
-            answer = handler(self.world.runtime.request(call.event), context)
+            answer = handler(request, context)
         except Exception as error:
             self._answer(call, context, None, error)
             return

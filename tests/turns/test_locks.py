@@ -2,47 +2,58 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from v010_adapter.host import locks
+from v010_adapter.host.runtime_directory import RuntimeDirectory
+from v010_adapter.turns.file import TurnsFile, _locked
 
-HOLD = "import os, sys; from v010_adapter.host import locks; fd = os.open(sys.argv[1], os.O_RDWR); "
-HOLD += "print(locks.lock(fd, 5, 2), flush=True); sys.stdin.read()"
+HOLD = "import sys; from v010_adapter.host.runtime_directory import RuntimeDirectory; "
+HOLD += "from v010_adapter.turns.file import TurnsFile; file = TurnsFile(RuntimeDirectory(sys.argv[1], 'containerd')); "
+HOLD += "print(file.lock(5, 2), flush=True); sys.stdin.read()"
 
 
 @pytest.fixture
-def fd(tmp_path: Path) -> Iterator[int]:
-    made = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
-    yield made
-    os.close(made)
+def opened(tmp_path: Path) -> Iterator[Callable[[], TurnsFile]]:
+    """Opens the file once more."""
+    files: list[TurnsFile] = []
+
+    def open_one() -> TurnsFile:
+        files.append(TurnsFile(RuntimeDirectory(str(tmp_path / "state"), "containerd")))
+        return files[-1]
+
+    yield open_one
+    for file in files:
+        file.close()
+        file.directory.close()
 
 
-def test_bytes_beside_those_of_another_process_are_free_and_all_are_when_it_is_killed(fd: int, tmp_path: Path) -> None:
-    words = [sys.executable, "-c", HOLD, str(tmp_path / "file")]
+def test_bytes_beside_those_of_another_process_are_free_and_all_are_when_it_is_killed(
+    opened: Callable[[], TurnsFile], tmp_path: Path
+) -> None:
+    file = opened()
+    words = [sys.executable, "-c", HOLD, str(tmp_path / "state")]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "True\n"
         other.send_signal(signal.SIGSTOP)
-        assert [locks.lock(fd, at) for at in (4, 5, 6, 7)] == [True, False, False, True]
-        assert [locks.is_locked(fd, at, 1) for at in (4, 5, 6, 7)] == [False, True, True, False]
-        assert locks.is_locked(fd, 0, 0), "0 bytes are all from there on"
-        assert not locks.is_locked(fd, 7, 0)
+        assert [file.lock(at, 1) for at in (4, 5, 6, 7)] == [True, False, False, True]
+        assert [_locked(file._fd, at) for at in (4, 5, 6, 7)] == [5, 5, 6, None]
+        assert file.is_locked_from(0)
+        assert not file.is_locked_from(7)
         other.kill()
         other.wait()
-    assert locks.lock(fd, 5)
-    assert not locks.is_locked(fd, 0, 0)
+    assert file.lock(5, 1)
+    assert not file.is_locked_from(0)
 
 
-def test_an_unlock_of_one_byte_leaves_the_others(fd: int) -> None:
-    beside = os.open(f"/proc/self/fd/{fd}", os.O_RDWR)
-    assert locks.lock(fd, 0, 3)
-    locks.unlock(fd, 1)
-    assert [locks.lock(beside, at) for at in range(3)] == [False, True, False]
-    os.close(beside)
+def test_an_unlock_of_one_byte_leaves_the_others(opened: Callable[[], TurnsFile]) -> None:
+    file, beside = opened(), opened()
+    assert file.lock(0, 3)
+    file.unlock(1, 1)
+    assert [beside.lock(at, 1) for at in range(3)] == [False, True, False]

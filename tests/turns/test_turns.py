@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from v010_adapter.host import locks
 from v010_adapter.turns import file as turns_file
 from v010_adapter.turns import turns
 from v010_adapter.turns.fates import DONE, MINE, PAST, PLACE, REPEAT, Stage, State, Turn
-from v010_adapter.turns.file import JOINED, PLACES, TABLE
-from v010_adapter.turns.turns import others_have_joined
+from v010_adapter.turns.file import JOINED, PLACES, TABLE, TurnsFile
+from v010_adapter.turns.turns import owners_in, stranger
 
 from .conftest import Adapter, Start
 
@@ -23,6 +24,11 @@ LONGEST = 1 << 20
 
 def file(adapter: Adapter) -> Path:
     return Path(adapter.turns.directory.path, "turns")
+
+
+def hold(fd: int, byte: int) -> None:
+    """Locks a byte as another process does."""
+    fcntl.fcntl(fd, fcntl.F_OFD_SETLK, turns_file._FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0))
 
 
 def table(adapter: Adapter) -> bytes:
@@ -37,7 +43,7 @@ def test_an_adapter_knows_that_it_is_alone_until_another_joins(start: Start) -> 
     assert not first.turns.look()
     second.turns.join()
     assert (first.turns.look(), second.turns.look()) == (True, True)
-    assert (first.turns.has_others, others_have_joined(str(file(first).parents[1]))) == (True, True)
+    assert (first.turns.has_others, owners_in(str(file(first).parents[1]))) == (True, ["", ""])
     second.turns.leave()
     assert not first.turns.has_others
     second.turns.join()
@@ -51,7 +57,7 @@ def test_an_adapter_that_is_alone_writes_no_note_and_asks_no_lock(
 ) -> None:
     adapter = start()
     adapter.comes()
-    monkeypatch.setattr(turns_file, "locks", None)
+    monkeypatch.setattr(turns_file, "fcntl", None)
     for _ in range(3):
         turn = adapter.comes()
         assert (adapter.turns.others_got(turn), adapter.turns.take(turn)) == (False, MINE)
@@ -308,8 +314,7 @@ def test_on_a_file_system_without_locks_each_adapter_serves_and_the_log_says_so_
     def fail(*_: object) -> bool:
         raise OSError(number, os.strerror(number))
 
-    for name in ("lock", "unlock", "is_locked"):
-        monkeypatch.setattr(locks, name, fail)
+    monkeypatch.setattr(turns_file, "fcntl", SimpleNamespace(**{**vars(fcntl), "fcntl": fail}))
     first, second = start(), start()
     for adapter in (first, second):
         assert not adapter.turns.look()
@@ -354,19 +359,19 @@ def test_an_adapter_that_joins_while_another_one_does_locks_the_byte_of_its_own_
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = start(joined=False), start(joined=False)
-    lock = locks.lock
+    lock = TurnsFile.lock
 
-    def lock_after_another_has_joined(*of: int) -> bool:
+    def lock_after_another_has_joined(self: TurnsFile, *of: int) -> bool:
         with file(first).open("ab") as longer:
             longer.write(b"another joined\n")
-        monkeypatch.setattr(locks, "lock", lock)
-        return lock(*of)
+        monkeypatch.setattr(TurnsFile, "lock", lock)
+        return lock(self, *of)
 
-    monkeypatch.setattr(locks, "lock", lock_after_another_has_joined)
+    monkeypatch.setattr(TurnsFile, "lock", lock_after_another_has_joined)
     first.turns.join()
     assert second.turns.has_others
     with file(first).open("r+b") as asking:
-        assert turns_file.stranger(asking.fileno(), "another") == ""
+        assert stranger(turns_file.owners(asking.fileno()), "another") == ""
     first.turns.leave()
     assert not second.turns.has_others
 
@@ -433,7 +438,7 @@ def test_each_id_has_a_place_of_the_table_and_bytes_of_its_own_below_those_of_jo
 def test_an_adapter_that_was_stopped_while_it_joined_keeps_no_other_one_from_joining(start: Start) -> None:
     first, second = start(joined=False), start(joined=False)
     with file(first).open("r+b") as stopped:
-        assert locks.lock(stopped.fileno(), JOINED + file(first).stat().st_size, 1)
+        hold(stopped.fileno(), JOINED + file(first).stat().st_size)
         first.turns.join()
         second.turns.join()
         assert first.turns.has_others
@@ -457,5 +462,6 @@ def test_only_a_whole_line_tells_that_an_adapter_of_another_owner_has_joined(
     file = tmp_path / "turns"
     file.write_bytes(bytes(TABLE) + line)
     with file.open("r+b") as its_own, file.open("r+b") as asking:
-        assert locks.lock(its_own.fileno(), JOINED + TABLE, 1)
-        assert turns_file.stranger(asking.fileno(), "own") == owner
+        hold(its_own.fileno(), JOINED + TABLE)
+        joined = turns_file.owners(asking.fileno())
+        assert (len(joined), stranger(joined, "own")) == (1, owner)

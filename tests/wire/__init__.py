@@ -9,6 +9,11 @@ from nri.proto import ttrpc_pb2
 from nri.wire import ttrpc
 
 
+def message_of(stream_id: int, type_: ttrpc.Type, envelope: bytes) -> bytes:
+    """A message as bytes."""
+    return struct.pack(">IIBB", len(envelope), stream_id, type_, 0) + envelope
+
+
 def frames_in(data: bytes) -> list[tuple[int, bytes]]:
     """The frames of a trunk, read without the code under test."""
     found = []

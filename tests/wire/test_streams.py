@@ -17,7 +17,7 @@ from nri.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, mux, ttrpc
 from nri.wire.ttrpc import MessageReader, Type
 
 from ..fuzz.wire import MAX_LENGTH, check
-from . import pieces
+from . import message_of, pieces
 
 u32 = st.one_of(st.integers(0, 9), st.integers(0, 0xFFFFFFFF))
 lengths = st.one_of(st.integers(0, 2 * MAX_LENGTH), u32)
@@ -68,7 +68,7 @@ def frame(conn_id: int, payload: bytes) -> bytes:
     return struct.pack(">II", conn_id, len(payload)) + payload
 
 
-NEXT = ttrpc.message(9, Type.REQUEST, b"next")
+NEXT = message_of(9, Type.REQUEST, b"next")
 
 
 def read(stream: bytes, size: int) -> list[ttrpc.Message]:
@@ -83,7 +83,7 @@ def test_the_longest_frames_and_messages_are_read_however_they_are_cut_and_are_n
     stream = b"".join(frame(*each) for each in wanted)
     assert [found for part in pieces(stream, piece) for found in reader.receive_data(part)] == wanted
     assert len(pickle.dumps(reader)) < 1000
-    assert read(ttrpc.message(1, Type.RESPONSE, PAYLOAD[:LONGEST]) + NEXT, piece) == [
+    assert read(message_of(1, Type.RESPONSE, PAYLOAD[:LONGEST]) + NEXT, piece) == [
         (1, 2, PAYLOAD[:LONGEST]),
         (9, 1, b"next"),
     ]

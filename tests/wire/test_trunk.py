@@ -8,10 +8,10 @@ import pytest
 
 from nri.errors import LocalProtocolError, MessageTooLarge
 from nri.proto import ttrpc_pb2
-from nri.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request, connection, mux, ttrpc
+from nri.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request, connection, mux
 from nri.wire.ttrpc import Type
 
-from . import frames_in, pieces, statuses
+from . import frames_in, message_of, pieces, statuses
 from .recorded import ANSWERS, CALLS, FRAMES, GO_BREACHES, READ_ONLY_CALLS
 
 LONGEST = 4 << 20
@@ -64,7 +64,7 @@ def test_unknown_connections_and_fields_are_skipped_and_stream_ids_may_leave_gap
 @pytest.mark.parametrize("size", [65536, LONGEST + 10])
 def test_an_oversized_request_is_answered_and_the_connection_lives_on(size: int) -> None:
     message = struct.pack(">IIBB", LONGEST + 1, 1, Type.REQUEST, 0) + bytes(LONGEST + 1)
-    message += ttrpc.message(3, Type.REQUEST, b"")
+    message += message_of(3, Type.REQUEST, b"")
     ours = plugin()
     frames = [struct.pack(">II", PLUGIN_SERVICE, len(piece)) + piece for piece in pieces(message, size)]
     assert [event.stream_id for frame in frames for event in ours.receive_data(frame)] == [3]
@@ -190,5 +190,5 @@ def test_a_breach_of_the_rules_gets_the_status_that_go_gives_it() -> None:
 
 def test_a_message_is_framed_as_go_frames_it() -> None:
     for length, frames in FRAMES.items():
-        sent = mux.frames(7, ttrpc.message(1, Type.REQUEST, bytes(length)))
+        sent = mux.frames(7, message_of(1, Type.REQUEST, bytes(length)))
         assert [(conn_id, len(payload)) for conn_id, payload in frames_in(sent)] == [(7, size) for size in frames]

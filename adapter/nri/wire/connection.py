@@ -117,7 +117,8 @@ class Connection:
     def _send(self, conn_id: int, stream_id: int, type_: Type, envelope: bytes) -> None:
         if len(envelope) > ttrpc.MAX_LENGTH:
             raise MessageTooLarge(f"a message of {len(envelope)} bytes, at most {ttrpc.MAX_LENGTH}")
-        self.out.append(mux.frames(conn_id, ttrpc.message(stream_id, type_, envelope)))
+        header = ttrpc.HEADER.pack(len(envelope), stream_id, type_, 0)  # the flags are 0: NRI's calls are unary
+        self.out.append(mux.frames(conn_id, header + envelope))
 
     def _request(self, stream_id: int, type_: int, envelope: bytes | None) -> Request | None:
         if type_ not in (REQUEST, DATA):

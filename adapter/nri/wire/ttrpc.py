@@ -43,11 +43,6 @@ Message: TypeAlias = tuple[int, int, bytes | None]
 """Stream id, type and envelope; the envelope is None if it was too long and was discarded."""
 
 
-def message(stream_id: int, type_: Type, envelope: bytes) -> bytes:
-    """Returns a message as bytes. The flags are 0: NRI's calls are unary."""
-    return HEADER.pack(len(envelope), stream_id, type_, 0) + envelope
-
-
 class MessageReader:
     """Cuts the byte stream of one logical connection into messages."""
 

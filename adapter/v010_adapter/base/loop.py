@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 log = logging.getLogger(__name__)
 
+BUG = "a bug: no callback should raise"
 STALL = 0.02
 """A turn of the loop that takes longer than this, in seconds, is a stall."""
 READ = select.EPOLLIN
@@ -36,17 +37,14 @@ FEW_TIMERS = 100
 class Timer:
     """A callback that is called at a given time, None if it is not called any more."""
 
-    __slots__ = ("callback",)
-
-    def __init__(self, callback: Callable[[], object] | None) -> None:
-        self.callback = callback
+    callback: Callable[[], object] | None = None
 
     def cancel(self) -> None:
         """Makes sure that the callback is not called any more."""
         self.callback = None
 
 
-NO_TIMER = Timer(None)
+NO_TIMER = Timer()
 """Stands for a timer that has not been set."""
 
 
@@ -97,7 +95,8 @@ class Loop:
         """Calls `callback` once `time()` has reached `moment`."""
         if len(self._timers) >= self._compact_at:
             self._drop_cancelled()
-        timer = Timer(callback)
+        timer = Timer()
+        timer.callback = callback
         heapq.heappush(self._timers, (moment, next(self._order), timer))
         return timer
 
@@ -116,10 +115,16 @@ class Loop:
         last_poll = self.time()
         while self._running:
             last_poll, found = self._poll(last_poll, self._call_due_timers())
-            for fd, events, callback in [(fd, events, watched.get(fd)) for fd, events in found]:
-                self.has_hung_up = bool(events & HANG_UP)
+            callbacks = [*map(watched.get, dict(found))]
+            for (fd, events), callback in zip(found, callbacks, strict=True):
                 # An earlier callback may have stopped the loop, unwatched this descriptor, or put another in its place.
-                if callback is not None and watched.get(fd) is callback and self._running and not _call(callback):
+                if callback is None or watched.get(fd) is not callback or not self._running:
+                    continue
+                self.has_hung_up = bool(events & HANG_UP)
+                try:
+                    callback()
+                except Exception:
+                    log.exception(BUG)
                     self.unwatch(fd)
             if self._soon:
                 soon, self._soon = self._soon, []
@@ -170,11 +175,8 @@ class Loop:
         return -1 if self._running else 0
 
 
-def _call(callback: Callable[[], object]) -> bool:
-    """Calls a callback; returns whether it did not raise."""
+def _call(callback: Callable[[], object]) -> None:
     try:
         callback()
     except Exception:
-        log.exception("a bug: no callback should raise")
-        return False
-    return True
+        log.exception(BUG)

@@ -33,12 +33,15 @@ from v010_adapter.daemon.adapter import reserve
 from v010_adapter.daemon.bridge import Bridge
 from v010_adapter.daemon.process_setup import become_daemon
 from v010_adapter.errors import ConfigError
-from v010_adapter.legacy import request
+from v010_adapter.host.runtime_directory import RuntimeDirectory
+from v010_adapter.host.trust import off
 from v010_adapter.legacy.config import Config, ConfigFile, Entry
 from v010_adapter.legacy.plan import DELETE, ORIGINAL, STATES, Plans
+from v010_adapter.legacy.request import of_event
 from v010_adapter.oci.spec import apply, spec_from
 from v010_adapter.programs.process import STILL_RUNNING
 from v010_adapter.settings import PluginSettings, Settings
+from v010_adapter.turns.turns import Turns
 
 
 def parser() -> Parser:
@@ -103,12 +106,14 @@ def _invoke(own: Settings, entry: Entry, call: Recorded, flavour: Flavour, colle
     loop = Loop()
     with Scratch("v010-adapter-invoke-") as directory:
         legacy = own.legacy._replace(config=_conf_json(directory, entry), sandboxes="always")
-        bridge = Bridge(loop, legacy, own.host_root)
+        turns = Turns(RuntimeDirectory(os.path.join(directory, "state"), "", off), loop.time)
+        bridge = Bridge(loop, legacy, turns, own.host_root)
         runtime = runtimes.of(flavour.configure_request(""))
         bridge.set_runtime(runtime)
         _owe_delete(bridge, Plans(legacy), entry, call)
-        context = Context(call.event, flavour.request_timeout, loop.time, loop.time(), reserve(own, runtime.nri))
-        scene = _play(loop, bridge, call, context)
+        size, spare = call.request.ByteSize(), reserve(own, runtime.nri)
+        context = Context(call.event, flavour.request_timeout, loop.time, loop.time(), spare, size)
+        scene = _play(loop, bridge, turns, call, context)
     reason = bridge.runner.accounts[entry.type].last_error
     collected.log = [line for line in collected.log if not reason or reason not in line]  # it is shown anyway
     answer = Answer(entry.type, error=scene.outcome.error or reason, seconds=collected.fields.get("us", 0) / 1e6)
@@ -126,19 +131,19 @@ def _conf_json(directory: str, entry: Entry) -> str:
 
 def _owe_delete(bridge: Bridge, plans: Plans, entry: Entry, call: Recorded) -> None:
     """Adds a create to the ledger, for a delete that would not run without one."""
-    message: Any = call.request
-    is_pod = "Pod" in call.event
-    if STATES[call.event] == DELETE and plans.is_for_owed_only(call.event, [entry], is_sandbox=is_pod):
-        target = request.of_pod(message.pod) if is_pod else request.of_container(message.container, message.pod)
+    target = of_event(call.event, call.request)
+    if STATES[call.event] == DELETE and plans.is_for_owed_only(call.event, [entry], is_sandbox=target.is_sandbox):
         bridge.ledger.add(target, entry)
 
 
-def _play(loop: Loop, bridge: Bridge, call: Recorded, context: Context) -> Scene:
+def _play(loop: Loop, bridge: Bridge, turns: Turns, call: Recorded, context: Context) -> Scene:
     """Plays the event to the bridge, and waits until all its programs have ended. Raises ConfigError."""
     message: Any = call.request
     told: list[tuple[float, Any, Exception | None]] = []
     started = loop.time()
-    answer = bridge.handle(message, context)
+    target = of_event(call.event, message)
+    turn = turns.turn(call.event, target.sandbox_id, target.id, started, context.deadline - started)
+    answer = bridge.handle(message, target, context, turn)
     if not isinstance(answer, Deferred):  # the directory of temporary files is not trusted
         raise ConfigError(call.event, "; ".join(bridge.describe()["faults"]))
     answer.then(lambda reply, error: told.append((loop.time() - started, reply, error)))

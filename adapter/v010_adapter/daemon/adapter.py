@@ -21,7 +21,7 @@ from v010_adapter.errors import ConfigError
 from v010_adapter.host.runtime_directory import RuntimeDirectory
 from v010_adapter.monitoring import logs
 from v010_adapter.settings import Settings
-from v010_adapter.turns.turns import Turns, others_have_joined, stranger_in
+from v010_adapter.turns.turns import Turns, owners_in, stranger
 
 if TYPE_CHECKING:
     from v010_adapter.daemon.serving import Link, Serving
@@ -197,7 +197,7 @@ class Adapter(Plugin):
 
     def answered(self, context: Context) -> None:
         """Counts the time of a call."""
-        seconds = context.elapsed()
+        seconds = self._loop.time() - context.came
         self._times[context.method].add(seconds)
         if context.came + seconds > context.deadline:
             self._late[context.method] += 1
@@ -229,10 +229,10 @@ class Adapter(Plugin):
 
         Creates would fail here, or the other one has another owner, and so perhaps other work.
         """
-        directory = self.state_directory
-        if not others_have_joined(directory):
+        joined = owners_in(self.state_directory)
+        if not joined:
             return ""
-        if (other := stranger_in(directory, self.settings.state_owner)) is not None:
+        if (other := stranger(joined, self.settings.state_owner)) is not None:
             return self._of_stranger(other)
         from v010_adapter.legacy.fitness import unfit  # noqa: PLC0415 - only beside another adapter
 

@@ -11,7 +11,6 @@ from nri.runtimes import Runtime
 from v010_adapter.base.loop import Loop
 from v010_adapter.errors import ConfigError, PluginError
 from v010_adapter.host import cgroup
-from v010_adapter.legacy import request
 from v010_adapter.legacy.answer import with_updates
 from v010_adapter.legacy.job import PluginJob, Plugins
 from v010_adapter.legacy.pending_updates import PendingUpdates, Send
@@ -41,31 +40,21 @@ class Bridge:
     """Runs the legacy plugins of events, and answers with their results."""
 
     def __init__(
-        self,
-        loop: Loop,
-        settings: LegacySettings,
-        host_root: str = "/",
-        turns: Turns | None = None,
-        standby: Standby | None = None,
+        self, loop: Loop, settings: LegacySettings, turns: Turns, host_root: str = "/", standby: Standby | None = None
     ) -> None:
-        """Without `turns` there is no other adapter, and what is owed is forgotten with this process.
-
-        `standby` holds the programs that wait for an event, None if no program does.
-        """
+        """`standby` holds the programs that wait for an event, None if no program does."""
         self.runner = Runner(loop, standby)
         self.updates = PendingUpdates(loop)
         self._loop = loop
         self._plugins = Plugins(self.runner, self.updates, settings, host_root)
         self._turns = turns
-        directory = turns.directory if turns is not None else None
-        self.ledger = Ledger(loop, directory)
-        if turns is not None:
-            turns.on_change = self.ledger.expect_changes
-            turns.look()
+        self.ledger = Ledger(loop, turns.directory)
+        turns.on_change = self.ledger.expect_changes
+        turns.look()
         self.deletes = Deletes(loop, self._plugins, self.ledger, turns)
         self._is_first = True
         """Whether this adapter has not been synchronized yet."""
-        self._first_start = FirstStart(self.ledger, self._plugins, directory)
+        self._first_start = FirstStart(self.ledger, self._plugins, turns.directory)
         self._pods_of_runtime: set[str] = set()
         """The pods that run, whose plugins the runtime itself runs."""
 
@@ -78,18 +67,16 @@ class Bridge:
 
     # What happens to the runtime's events
 
-    def handle(self, message: Any, context: Context, turn: Turn | None = None, *, with_hooks: bool = False) -> Any:
-        """Runs the plugins of an event, given NRI's request; returns the answer, perhaps a Deferred.
+    def handle(self, message: Any, target: Target, context: Context, turn: Turn, *, with_hooks: bool = False) -> Any:
+        """Runs the plugins of an event, given NRI's request and what it is about; returns the answer, maybe a Deferred.
 
         `turn` has the fate of the event when the answer is there, if plugins run. `with_hooks` is whether more than
         plugins depends on it: then it is decided in any case, if other adapters may get the event.
         The answer fails with the PluginError of a plugin that must not fail. Raises ConfigError if conf.json cannot be
         read and a create must not go without its plugins.
         """
-        size = message.ByteSize()
+        size, event = context.size, context.method
         context.be_due_earlier(size * SECONDS_PER_BYTE)
-        event = context.method
-        target = self._target(event, message)
         if self._first_start.is_counting:
             self._first_start.count()
         self.deletes.note_named(target)
@@ -107,45 +94,35 @@ class Bridge:
             return job.answer
         return with_updates(event, None, self.updates, target) if self.updates.waiting else None
 
-    def skip(self, message: Any, event: str) -> None:
+    def skip(self, target: Target) -> None:
         """An event that is no end has come too late: other adapters have got it."""
-        self.deletes.note_named(self._target(event, message))
-
-    def _target(self, event: str, message: Any) -> Target:
-        if event.endswith("PodSandbox"):
-            return request.of_pod(message.pod)
-        target = request.of_container(message.container, message.pod)
-        if STATES[event] == DELETE:
-            self.updates.existing.discard(target.id)
-        elif self._plugins.plans.reports_ends:
+        self.deletes.note_named(target)
+        if not target.is_sandbox and self._plugins.plans.reports_ends:
             self.updates.existing.add(target.id)
-        return target
 
-    def _job(
-        self, event: str, message: Any, target: Target, turn: Turn | None, *, with_hooks: bool
-    ) -> PluginJob | None:
+    def _job(self, event: str, message: Any, target: Target, turn: Turn, *, with_hooks: bool) -> PluginJob | None:
         """Returns the job of an event, None if no plugin runs at it."""
         by_runtime = target.is_sandbox and self._plugins.sandboxes.runtime_runs_at(event)
         if by_runtime:
             self._pods_of_runtime.add(target.id)
         if STATES[event] == DELETE:
+            self.updates.existing.discard(target.id)
             self._pods_of_runtime.discard(target.id)
             self._first_start.forget(target.id)
             return self.deletes.of_event(event, message, target, turn, by_runtime=by_runtime)
+        if not target.is_sandbox and self._plugins.plans.reports_ends:
+            self.updates.existing.add(target.id)
         entries = self._plugins.entries() if event in self._plugins.plans.at and not by_runtime else ()
         if entries is None:
             self._refuse_create(event, target)
             return None
         steps = self._plugins.plans.of_create(event, entries, target) if entries else []
-        if not steps and not (with_hooks and self._is_shared(turn)):
+        if not steps and not (with_hooks and self._turns.is_shared(turn)):
             return None
         if not target.pid and target.cgroups_path and event != "CreateContainer":
             target.pid = cgroup.find_pid(target.cgroups_path)
             target.started = cgroup.start_time(target.pid) or -1
         return PluginJob(self._plugins, self.deletes, event, target, steps, message=message, turn=turn)
-
-    def _is_shared(self, turn: Turn | None) -> bool:
-        return self._turns is not None and turn is not None and self._turns.is_shared(turn)
 
     def _refuse_create(self, event: str, target: Target) -> None:
         error = self._plugins.conf_json.error
@@ -210,11 +187,11 @@ class Bridge:
         """Returns what the plugins do, for `status`; with those of conf.json that have not run yet."""
         accounts = {entry.type: Account() for entry in self._plugins.entries() or ()}
         return {
-            "owed": len(self.ledger),
+            "owed": len(self.ledger.ids()),
             "programs": {**accounts, **self.runner.accounts},
             "faults": list(filter(None, [self._plugins.conf_json.fault])),
             "notes": list(filter(None, [self._plugins.sandboxes.describe(len(self._pods_of_runtime))])),
-            "state_fault": (self._turns.fault if self._turns is not None else "") or self.ledger.fault,
+            "state_fault": self._turns.fault or self.ledger.fault,
         }
 
     def owed(self) -> list[str]:

@@ -20,11 +20,9 @@ log = logging.getLogger(__name__)
 
 
 class Plugins(Protocol):
-    """`Bridge.handle`."""
+    """`Bridge.handle` with its first arguments."""
 
-    def __call__(
-        self, message: Any, context: Context, turn: Turn | None = None, *, with_hooks: bool = False
-    ) -> Answer[api.CreateContainerResponse]:
+    def __call__(self, *, with_hooks: bool) -> Answer[api.CreateContainerResponse]:
         """Runs the legacy plugins of an event."""
 
 
@@ -42,7 +40,7 @@ def create_container(
     Annotations under `prefix` are the plugins' own, if it is not empty.
     """
     withheld = _withhold(request, prefix) if prefix else ()
-    answer = yield plugins(request, context, turn, with_hooks=hooks is not None or bool(withheld))
+    answer = yield plugins(with_hooks=hooks is not None or bool(withheld))
     if turn.fate in SERVED_ELSEWHERE:
         return None
     response: api.CreateContainerResponse = answer or api.CreateContainerResponse()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from nri import Context, api, runtimes
@@ -12,6 +13,7 @@ from v010_adapter.base.loop import Loop
 from v010_adapter.daemon.bridge import Bridge
 from v010_adapter.daemon.create_container import create_container
 from v010_adapter.errors import PluginError
+from v010_adapter.legacy.request import of_event
 from v010_adapter.settings import Settings
 from v010_adapter.turns.fates import SERVED_ELSEWHERE, Stage, State, Turn
 from v010_adapter.turns.turns import Turns
@@ -59,7 +61,7 @@ class Serving:
         self.serves = self._is_decided = False
         """Whether this adapter has served the last event; before that, whether it is alone. And if that is decided."""
         self._standby = self._made_standby()
-        self.legacy = Bridge(loop, own.legacy, own.host_root, turns, self._standby)
+        self.legacy = Bridge(loop, own.legacy, turns, own.host_root, self._standby)
         """Runs the legacy plugins."""
         self._hooks: HookBridge | None = None
 
@@ -115,25 +117,21 @@ class Serving:
         A runtime that has closed the connection waits for no answer: then only stops and removals are served. So it is
         with an event that this process reads too late, for it was stopped, if other adapters have got the event.
         """
-        turn = self._turn(request, context)
+        target = of_event(context.method, request)
+        timeout = context.deadline - context.came
+        turn = self._turns.turn(context.method, target.sandbox_id, target.id, self._loop.quiet_at, timeout)
         if not context.is_heard and not turn.is_end:
             return None
         if self._standby is not None:
             self._standby.on_event()
         if turn.at >= context.deadline and self._turns.others_got(turn) and not turn.is_end:
-            self.legacy.skip(request, context.method)
+            self.legacy.skip(target)
             return None
         self._unanswered[context] = turn
         if context.method != "CreateContainer":
-            return self.legacy.handle(request, context, turn)
-        prefix = self._own.legacy.metadata_prefix
-        return in_turn(create_container(request, context, turn, self.legacy.handle, self._hooks, prefix))
-
-    def _turn(self, request: Any, context: Context) -> Turn:
-        is_pod = context.method.endswith("PodSandbox")
-        id_ = request.pod.id if is_pod else request.container.id
-        pod = id_ if is_pod else request.pod.id or request.container.pod_sandbox_id
-        return self._turns.turn(context.method, pod, id_, self._loop.quiet_at, context.deadline - context.came)
+            return self.legacy.handle(request, target, context, turn)
+        plugins, prefix = partial(self.legacy.handle, request, target, context, turn), self._own.legacy.metadata_prefix
+        return in_turn(create_container(request, context, turn, plugins, self._hooks, prefix))
 
     def on_answered(self, context: Context) -> None:
         """The answer to an event has been sent."""

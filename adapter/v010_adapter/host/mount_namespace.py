@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
 from v010_adapter.errors import ConfigError
 
@@ -17,8 +18,12 @@ _NEWNS = 0x20000
 """CLONE_NEWNS of sched.h."""
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
 class MountNamespace:
-    """A context manager. Inside, this process sees the files that programs see. Until `use`, these are its own."""
+    """Calls functions that see the files that programs see. Until `use`, these are this process's own."""
 
     def __init__(self) -> None:
         self.is_foreign = False
@@ -40,17 +45,18 @@ class MountNamespace:
         try:
             self._own, self._foreign = (os.open(file, os.O_RDONLY | os.O_CLOEXEC) for file in (OWN, path))
             self.is_foreign = True
-            with self:
-                pass
+            self.call(lambda: None)
         except OSError as error:
             raise ConfigError("mountNamespace", f"{path}: {error.strerror}") from None
 
-    def __enter__(self) -> None:
-        if self.is_foreign:
-            self._enter(self._foreign)
-
-    def __exit__(self, *_: object) -> None:
-        if self.is_foreign:
+    def call(self, function: Callable[P, T], *of: P.args, **how: P.kwargs) -> T:
+        """Calls a function in the namespace. It must not import modules: these are files of this process."""
+        if not self.is_foreign:
+            return function(*of, **how)
+        self._enter(self._foreign)
+        try:
+            return function(*of, **how)
+        finally:
             self._enter(self._own)
 
     def _enter(self, namespace: int) -> None:

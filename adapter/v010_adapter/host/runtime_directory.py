@@ -11,6 +11,7 @@ import logging
 import os
 import re
 from contextlib import suppress
+from functools import lru_cache
 
 from v010_adapter.errors import ConfigError, reason_of
 from v010_adapter.host import state_directory
@@ -21,12 +22,15 @@ log = logging.getLogger(__name__)
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 FORGOTTEN = "what is owed is forgotten with this process (state.directory)"
 _NEW = "new."
+_SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _SAFELY
 MARK = "joined-before"
 RUN, LASTING = "/run/", "/var/lib/"
 """The first is empty after a boot, so the mark of a state directory there is below the second in its place."""
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,109}")
 
 
+@lru_cache(1000)
 def file_name(text: str) -> str:
     """Returns the file name for an id or a runtime: no two have the same, and none leads out of a directory."""
     if _SAFE.fullmatch(text):
@@ -89,7 +93,7 @@ class RuntimeDirectory:
 
     def open_file(self, name: str, flags: int) -> int:
         """Returns the descriptor of a file in the directory. A new file gets the mode 0600. Raises OSError."""
-        return os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600, dir_fd=self.fd)
+        return os.open(name, flags | _SAFELY, 0o600, dir_fd=self.fd)
 
     def names(self, prefix: str, *, is_alone: bool) -> list[str]:
         """Returns the names of the files that begin with a prefix. Raises OSError.
@@ -124,7 +128,7 @@ class RuntimeDirectory:
                 os.unlink(name, dir_fd=self.fd)
 
     def _write_new(self, text: bytes) -> None:
-        fd = self.open_file(self._new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        fd = os.open(self._new, _WRITE_NEW, 0o600, dir_fd=self.fd)
         try:
             if os.write(fd, text) < len(text):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nri.proto import nri_pb2 as api
 from nri.text import subject
@@ -109,6 +109,11 @@ def of_pod(pod: api.PodSandbox) -> Target:
 def of_container(container: api.Container, pod: api.PodSandbox) -> Target:
     """Returns the target of a container's events; only id and labels of its pod are needed."""
     return Target(container.id, pod.id or container.pod_sandbox_id, container.pid, container, pod)
+
+
+def of_event(event: str, message: Any) -> Target:
+    """Returns the target of an event, given NRI's request."""
+    return of_pod(message.pod) if event.endswith("PodSandbox") else of_container(message.container, message.pod)
 
 
 class Extension(NamedTuple):

@@ -40,8 +40,7 @@ LOGGING = 3600.0
 class Deletes(Observer[PluginJob, PluginStep]):
     """Observes the runs of plugins, notes who is owed a delete, and sees to it that each delete runs."""
 
-    def __init__(self, loop: Loop, plugins: Plugins, ledger: Ledger, turns: Turns | None) -> None:
-        """Without `turns`, there is no other adapter."""
+    def __init__(self, loop: Loop, plugins: Plugins, ledger: Ledger, turns: Turns) -> None:
         self.ledger = ledger
         self.queue = Queue(loop, turns)
         self._loop, self._plugins, self._turns = loop, plugins, turns
@@ -68,16 +67,13 @@ class Deletes(Observer[PluginJob, PluginStep]):
         if self._named is not None:
             self._named |= {target.id, target.sandbox_id}
 
-    def of_event(
-        self, event: str, message: Any, target: Target, turn: Turn | None, *, by_runtime: bool
-    ) -> PluginJob | None:
+    def of_event(self, event: str, message: Any, target: Target, turn: Turn, *, by_runtime: bool) -> PluginJob | None:
         """Returns the job of a delete, None if no plugin runs at it. The plugins are named when the job's turn comes.
 
         With `by_runtime`, the runtime runs the plugins of the event itself: only what is owed runs here.
         """
         entries = () if by_runtime else self._plugins.entries() or ()
-        if self._turns is not None:
-            self._turns.look()
+        self._turns.look()
         self.ledger.refresh(target)
         is_for_owed_only = self._plugins.plans.is_for_owed_only(event, entries, is_sandbox=target.is_sandbox)
         if is_for_owed_only and not self._will_be_owed(target.id):
@@ -102,7 +98,7 @@ class Deletes(Observer[PluginJob, PluginStep]):
     def remove(self, id_: str) -> None:
         """Forgets a pod or container that the runtime has removed, when it has no job and is owed no delete."""
         self._removed.add(id_)
-        self._forget_if_removed(id_)
+        self._forget(id_)
 
     # Without an event
 
@@ -205,9 +201,9 @@ class Deletes(Observer[PluginJob, PluginStep]):
     def at_turn(self, job: PluginJob) -> None:
         """Decides whether the job's event is served here. Names the plugins of a delete, which are known only now."""
         turn, fate = job.turn, MINE
-        if turn is None and self._turns is not None:
+        if turn is None:
             self._turns.look()  # an adapter that has joined since the last event may have run these deletes
-        if self._turns is not None and turn is not None:
+        else:
             fate = self._turns.take(turn)
         self.ledger.refresh(job.target)
         if job.state == DELETE:
@@ -284,7 +280,8 @@ class Deletes(Observer[PluginJob, PluginStep]):
         plans = self._plugins.plans
         if (job.state == DELETE and not plans.runs_at_removals) or not plans.reports_ends:
             self._removed.add(id_)
-        self._forget_if_removed(id_)
+        if id_ in self._removed:
+            self._forget(id_)
 
     def _try_later(self, id_: str) -> None:
         """Sets the timer after which all deletes that an id is owed are tried again."""
@@ -292,8 +289,9 @@ class Deletes(Observer[PluginJob, PluginStep]):
         timer = self._loop.call_at(self._loop.time() + wait, partial(self.run_owed, id_))
         self._retries[id_] = min(2 * wait, LAST_RETRY), timer
 
-    def _forget_if_removed(self, id_: str) -> None:
-        if id_ in self._removed and not self.queue.of(id_) and id_ not in self.ledger:
+    def _forget(self, id_: str) -> None:
+        """Forgets an id that has been removed, unless it has jobs or is owed a delete."""
+        if not self.queue.of(id_) and id_ not in self.ledger:
             self._removed.discard(id_)
             self.ledger.forget(id_)
             if retry := self._retries.pop(id_, None):

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 class FirstStart:
     """The pods and containers that do not count yet, because conf.json cannot be read."""
 
-    def __init__(self, ledger: Ledger, plugins: Plugins, directory: RuntimeDirectory | None) -> None:
+    def __init__(self, ledger: Ledger, plugins: Plugins, directory: RuntimeDirectory) -> None:
         self._ledger = ledger
         self._plugins = plugins
         self._directory = directory
@@ -34,7 +34,7 @@ class FirstStart:
     @property
     def is_due(self) -> bool:
         """Whether this is the first adapter on this node, as far as that is known."""
-        return self._directory is None or not self._directory.is_marked
+        return not self._directory.is_marked
 
     def begin(self, targets: Iterable[Target]) -> None:
         """Counts these, and no others."""
@@ -59,7 +59,6 @@ class FirstStart:
 
     def _mark(self, level: int) -> None:
         try:
-            if self._directory is not None:
-                self._directory.mark()
+            self._directory.mark()
         except (ConfigError, OSError) as error:
             log.log(level, "%s: after the next boot, what runs before the adapter counts as created", error)

@@ -37,8 +37,7 @@ SLICE = 100
 class Ledger:
     """The creates without a delete, by id, and what the creates knew."""
 
-    def __init__(self, loop: Loop, directory: RuntimeDirectory | None) -> None:
-        """Without a directory, what is owed is forgotten with this process."""
+    def __init__(self, loop: Loop, directory: RuntimeDirectory) -> None:
         self._loop = loop
         self._directory = directory
         self._records: dict[str, Record] = {}
@@ -57,10 +56,6 @@ class Ledger:
         self.fault = ""
         """Why a kill of this process would forget what is owed, or repeat what is done; empty if it would not."""
         self.read_all()
-
-    def __len__(self) -> int:
-        """Returns the number of ids that are owed a delete."""
-        return len(self.ids())
 
     def __contains__(self, id_: str) -> bool:
         """Whether some plugin is owed a delete for the id."""
@@ -107,7 +102,7 @@ class Ledger:
         """Notes that a plugin's create is started. Of a plugin that is owed a delete, only the moment is new."""
         record = self.keep(target)
         is_first, is_new = not (record.owed or record.running), record.add(entry, self._loop.time())
-        if is_first and not records.fits(target):
+        if is_first and len(target.spec) + len(target.labels) > records.MOST_KEPT:
             log.warning(
                 "%s: its spec and labels have more than %d KiB: a delete after this process goes without them",
                 *(target, records.MOST_KEPT >> 10),
@@ -153,7 +148,7 @@ class Ledger:
             record = self._records.get(target.id)
             self._read(record.name if record else records.name_of(target), target.id)
 
-    def expect_changes(self, *, is_shared: bool, is_remade: bool = False) -> None:
+    def expect_changes(self, is_shared: bool, is_remade: bool) -> None:
         """Other adapters may have written records, or may write them. `is_remade`: the directory was removed."""
         was_shared, self._is_shared = self._is_shared, is_shared
         if is_remade:
@@ -170,15 +165,13 @@ class Ledger:
     def _names(self, prefix: str) -> list[str] | None:
         """Returns the names of files that begin with a prefix; None if they cannot be read."""
         try:
-            return self._directory.names(prefix, is_alone=not self._is_shared) if self._directory is not None else []
+            return self._directory.names(prefix, is_alone=not self._is_shared)
         except OSError as error:
             self._complain(error)
             return None
 
     def _read(self, name: str, id_: str = "") -> bool:
         """Takes what a file has into memory; returns False if it cannot be read."""
-        if self._directory is None:
-            return True
         try:
             text = self._directory.read(name)
         except OSError as error:
@@ -202,7 +195,7 @@ class Ledger:
         """A file is damaged: it is written again. If it is unknown here and to others, it is removed."""
         if known is not None and (known.owed or known.running):
             self._write_later(known)
-        elif self._directory is not None and not self._is_shared:
+        elif not self._is_shared:
             log.warning("%s/%s is damaged: the deletes that it had do not come", self._directory.path, name)
             with suppress(OSError):
                 self._directory.replace(name, b"")
@@ -213,8 +206,7 @@ class Ledger:
         """Makes a file be as memory has its record; later, if that fails."""
         self._unwritten.pop(record.target.id, None)
         try:
-            if self._directory is not None:
-                self._directory.replace(record.name, records.encode(record))
+            self._directory.replace(record.name, records.encode(record))
         except OSError as error:
             self._complain(error, record.name)
             self._write_later(record)
@@ -291,7 +283,7 @@ class Ledger:
     def _complain(self, error: OSError, name: str = "") -> None:
         """Logs, once, what is not kept. That the directory cannot be used is told by `turns`."""
         self._begin_work_later()
-        if self._directory is not None and self._directory.fd >= 0:
+        if self._directory.fd >= 0:
             text = f"{self._directory.path}/{name}: {reason_of(error)}: {FORGOTTEN}"
             if not self.fault:
                 log.warning("%s", text)

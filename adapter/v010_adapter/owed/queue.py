@@ -17,22 +17,10 @@ FIRST_LOOK, LONGEST_PAUSE = 0.001, 0.05
 """Seconds between two looks whether another adapter still works on an id: each wait is twice the one before."""
 
 
-class Elsewhere:
-    """Stands for another adapter that works on a pod or container."""
-
-    def __init__(self, job: PluginJob) -> None:
-        self._job = job
-
-    def __str__(self) -> str:
-        """Returns the name of this in a log line."""
-        return f"another adapter, which works on {self._job.target}"
-
-
 class Queue:
     """The jobs that have not ended, in the order of their events."""
 
-    def __init__(self, loop: Loop, turns: Turns | None) -> None:
-        """Without `turns`, there is no other adapter."""
+    def __init__(self, loop: Loop, turns: Turns) -> None:
         self._loop = loop
         self._turns = turns
         self._jobs: list[PluginJob] = []
@@ -61,16 +49,16 @@ class Queue:
         self._jobs.append(job)
         if not job.after:
             self._start(job)
-        elif job.turn is not None and self._turns is not None and self._turns.is_answered(job.turn):
+        elif job.turn is not None and self._turns.is_answered(job.turn):
             job.answer_empty()
 
     def _start(self, job: PluginJob, pause: float = FIRST_LOOK) -> None:
         """Starts a job whose earlier jobs have ended, as soon as no other adapter works on its id."""
-        if self._turns is None or self._turns.lock(job.pod, job.target.id):
+        if self._turns.lock(job.pod, job.target.id):
             job.after.clear()
             job.go()
             return
-        job.after = {Elsewhere(job)}
+        job.after = {f"another adapter, which works on {job.target}"}
         if job.turn is not None and not job.chain.is_answered and self._turns.is_answered(job.turn):
             job.answer_empty()
         if job in self._jobs:
@@ -84,7 +72,7 @@ class Queue:
     def remove(self, ended: PluginJob) -> None:
         """Notes that a job has ended; `start_after` must follow."""
         self._jobs.remove(ended)
-        if not ended.after and self._turns is not None:  # else it never had the lock
+        if not ended.after:  # else it never had the lock
             self._turns.unlock(ended.pod, ended.target.id)
 
     def start_after(self, ended: PluginJob) -> None:

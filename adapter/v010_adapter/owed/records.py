@@ -1,4 +1,8 @@
-"""The record of a pod or container: which plugins are owed a delete for it; its file is one JSON document. Pure."""
+"""The record of a pod or container: which plugins are owed a delete for it; and its file. Pure.
+
+The lines of the file are JSON: what is known, spec, labels; for each create what was run, and its conf, which may be
+empty. A last line tells that none is missing. Spec, labels and conf are as plugins get them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,9 @@ MOST_KEPT = 32 << 10
 """Maximum bytes of spec and labels together. A larger pair is left out: pod authors choose its size."""
 PREFIX = "+"
 """How the names of all files begin."""
-_CONTROL = re.compile(r"[\x00-\x1f]")
+_END = b"end"
+_CONTROL = re.compile(rb"[\x00-\x09\x0b-\x1f]")
+"""What no JSON has in a line."""
 
 Key: TypeAlias = tuple[str, int]
 """The key of an entry of conf.json."""
@@ -48,8 +54,9 @@ class Record:
 
     def add(self, entry: Entry, at: float) -> bool:
         """Adds a create; returns whether its plugin was owed no delete. Else only the moment is new."""
-        earlier = self.owed.get(entry.key)
-        self.owed[entry.key] = Create(entry if earlier is None else earlier.entry, at)
+        key = entry[:2]  # its key
+        earlier = self.owed.get(key)
+        self.owed[key] = Create(entry if earlier is None else earlier.entry, at)
         return earlier is None
 
     def begin_deletes(self) -> tuple[Entry, ...]:
@@ -76,91 +83,67 @@ def prefix_of(pod: str) -> str:
     return f"{PREFIX}{file_name(pod)}+"
 
 
-def fits(target: Target) -> bool:
-    """Whether the file has the spec and labels of a target."""
-    return len(target.spec) + len(target.labels) <= MOST_KEPT
-
-
 def encode(record: Record) -> bytes:
     """Returns the file of a record, empty if there is to be none."""
-    creates = b",".join(map(_create, (*record.running.values(), *record.owed.values())))
-    return creates and b'%b,"creates":[%b]}\n' % (_head(record.target, record.target.started), creates)
+    creates = (*record.running.values(), *record.owed.values())
+    lines = [b'{"at":%r,%b' % (at, _encoded(entry)) for entry, at in creates]
+    return b"\n".join((_known(record.target, record.target.started), *lines, _END)) if lines else b""
 
 
 @lru_cache(1)
-def _head(target: Target, started: int) -> bytes:
-    """Returns the part that is the same for all plugins of an event. `started` may be found out between two events."""
-    spec, labels = (target.spec, target.labels) if fits(target) else (b'{"resources":null}', b"{}")
+def _known(target: Target, started: int) -> bytes:
+    """Returns the lines that all plugins of an event have in common. `started` may be found out between two events."""
+    spec, labels = target.spec, target.labels
+    if len(spec) + len(labels) > MOST_KEPT:
+        spec, labels = b'{"resources":null}', b"{}"
     text = (
         f'{{"id":{_quote(target.id)},"names":[{",".join(map(_quote, target.names))}],'
         f'"sandbox":{_quote(target.sandbox_id)},"pid":{target.pid},"started":{started},'
-        f'"cgroup":{_quote(target.cgroups_path)}'
+        f'"cgroup":{_quote(target.cgroups_path)}}}'
     )
-    return b'%b,"spec":%b,"labels":%b' % (text.encode(), _quoted(spec), _quoted(labels))
+    return b"%b\n%b\n%b" % (text.encode(), spec, labels)
 
 
-def _create(create: Create) -> bytes:
-    entry = create.entry
-    text = f'{{"at":{create.at!r},"type":{_quote(entry.type)},"number":{entry.number},"version":{_quote(entry.version)}'
-    return b'%b,"conf":%b}' % (text.encode(), b"null" if entry.conf is None else _quoted(entry.conf))
+@lru_cache(100)
+def _encoded(entry: Entry) -> bytes:
+    """Returns the part of a create that is the same at each event, and the line after it."""
+    text = f'"type":{_quote(entry.type)},"number":{entry.number},"version":{_quote(entry.version)}}}'
+    return b"%b\n%b" % (text.encode(), entry.conf or b"")
 
 
 def decode(name: str, text: bytes) -> Record | None:
     """Returns the record in a file, None if the file is damaged, or another one's."""
     try:
-        record = _record(json.loads(text))
+        record = _record(*text.split(b"\n"))
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
         return None
     record.name = name
-    return record if name.endswith(f"+{file_name(record.target.id)}") else None
+    return record if name.endswith(f"+{file_name(record.target.id)}") and not _CONTROL.search(text) else None
 
 
-def _record(document: dict[str, Any]) -> Record:
-    _check(document, str, "id", "sandbox", "cgroup")
-    _check(document, int, "pid", "started")
-    _check(document, list, "names", "creates")
-    target = Target.restored(
-        *(document[key] for key in ("id", "sandbox", "pid", "cgroup")),
-        spec=_bytes(document["spec"]),
-        labels=_bytes(document["labels"]),
-    )
-    target.started = document["started"]
-    target.names = tuple(document["names"])
-    "".join(target.names).encode()  # raises for others than texts
+def _record(first: bytes, spec: bytes, labels: bytes, *lines: bytes) -> Record:
+    known = json.loads(first)
+    target = Target.restored(*_values(known, id=str, sandbox=str, pid=int, cgroup=str), spec=spec, labels=labels)
+    target.started, names = _values(known, started=int, names=list)
+    target.names = tuple(names)
+    "".join(names).encode()  # raises for others than texts
     record = Record(target)
-    if not document["creates"]:
-        raise ValueError("creates")
-    for made in document["creates"]:
-        _check(made, str, "type", "version")
-        _check(made, int, "number")
-        _check(made, float, "at")
-        if not math.isfinite(made["at"]):
+    *creates, end = lines
+    for made, conf in zip(creates[::2], creates[1::2], strict=True):
+        at, type_, number, version = _values(json.loads(made), at=float, type=str, number=int, version=str)
+        entry = Entry(type_, number, version, conf or None)
+        record.owed[entry.key] = Create(entry, at)
+        if not math.isfinite(at):
             raise ValueError("at")
-        conf = None if made["conf"] is None else _bytes(made["conf"])
-        entry = Entry(made["type"], made["number"], made["version"], conf)
-        record.owed[entry.key] = Create(entry, made["at"])
+    if not creates or end != _END:
+        raise ValueError("cut")
     return record
 
 
-def _check(document: Any, kind: type, *keys: str) -> None:
-    """Raises TypeError or ValueError for a value of another kind, and for one that could not be written again."""
-    for key in keys:
-        value: Any = document[key]
-        if type(value) is not kind:
-            raise TypeError(key)
-        if isinstance(value, str):
-            value.encode()  # raises for a lone surrogate
-
-
-def _quoted(text: bytes) -> bytes:
-    """Returns JSON, which may have invalid UTF-8, as a string of JSON."""
-    if text.isascii():  # JSON has no control characters
-        return b'"%b"' % text.replace(b"\\", rb"\\").replace(b'"', rb"\"")
-    return _quote(text.decode("utf-8", "surrogateescape")).encode()
-
-
-def _bytes(text: str) -> bytes:
-    """Returns what `_quoted` took. Raises ValueError if that was no JSON, which has no control characters."""
-    if _CONTROL.search(text):
-        raise ValueError("a control character")
-    return text.encode("utf-8", "surrogateescape")
+def _values(document: Any, **kinds: type) -> list[Any]:
+    """Returns values. Raises TypeError or ValueError for one of another kind, or that could not be written again."""
+    values = [document[key] for key in kinds]
+    if [*map(type, values)] != [*kinds.values()]:
+        raise TypeError(f"not {kinds}")
+    "".join(value for value in values if isinstance(value, str)).encode()  # raises for a lone surrogate
+    return values

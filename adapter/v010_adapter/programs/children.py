@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 from collections.abc import Mapping, Sequence
+from itertools import count, repeat
 
 DEFAULT_SIGNALS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 NOFILE = resource.RLIMIT_NOFILE
@@ -40,7 +41,7 @@ class Children:
         `descriptors` become the program's descriptors from 0 on. A session of its own would put each program into a
         scheduling group of its own (sched(7), autogroup): on a busy node the program would start milliseconds later.
         """
-        actions = [(os.POSIX_SPAWN_DUP2, own, fd) for fd, own in enumerate(descriptors)]
+        actions = [*zip(repeat(os.POSIX_SPAWN_DUP2), descriptors, count())]
         if self._soft:  # not after the spawn: the program may have read its limit by then
             # The C library refuses descriptors beyond the limit (glibc posix/spawn_valid_fd.c).
             resource.setrlimit(NOFILE, (max(self._soft, max(descriptors) + 1), self._hard))

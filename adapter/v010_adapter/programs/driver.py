@@ -14,7 +14,7 @@ from v010_adapter.base.loop import NO_TIMER, Timer
 from v010_adapter.errors import ProgramError
 from v010_adapter.programs.chain import ENDED, SPAWN, WAITING, Action, Actions, Chain, Failure, Step
 from v010_adapter.programs.process import Process
-from v010_adapter.programs.runner import DONE, FAILED, LATE, Runner
+from v010_adapter.programs.runner import DONE, FAILED, LATE, Outcome, Runner
 from v010_adapter.programs.work import Observer, Slowest, Work, quoted
 
 log = logging.getLogger(__name__)
@@ -117,7 +117,8 @@ class Driver(Work[S]):
             reason = f"its start {_BUG}"
         else:
             self._feed(self._process)
-            self._set_limit()
+            if step.policy.timeout or self.chain.is_answered:
+                self._set_limit()
             return ()
         is_logged = _safely(self, "a failed start", True, self._observer.on_not_started, self, step)
         actions = self.chain.not_started(reason)
@@ -135,14 +136,13 @@ class Driver(Work[S]):
         process.feed(request)
 
     def _set_limit(self) -> None:
-        """Sets the timer for the current program's time limit, if it has one."""
+        """Sets the timer for the current program's time limit."""
         assert self._process is not None  # noqa: S101 - a program runs
         limits = [self._step.policy.timeout] if self._step.policy.timeout else []
         if self.chain.is_answered:
             limits.append(self._late_limit)
-        if limits:
-            self._limit.cancel()
-            self._limit = self._runner.loop.call_at(self._process.started + min(limits), self._on_limit)
+        self._limit.cancel()
+        self._limit = self._runner.loop.call_at(self._process.started + min(limits), self._on_limit)
 
     def _answer(self) -> None:
         self._deadline.cancel()
@@ -155,8 +155,7 @@ class Driver(Work[S]):
             self.answer.fail(bug)
 
     def _leave(self) -> None:
-        process = self._detach()
-        self._runner.note(process, LATE)
+        process = self._detach(LATE)
         self._on_left(process)
         if process.status is not None:  # it has ended, and its result is being read
             return
@@ -172,14 +171,11 @@ class Driver(Work[S]):
             timer.cancel()
             self._end_if_alone()
 
-    def _next(self) -> None:
-        if self._goes_on:
-            log.info("%s: it has ended after the answer", self)
-        self._end_if_alone()
-
     def _end_if_alone(self) -> None:
         """Lets the next jobs start, if none of the programs works on: a delete must not overtake its create."""
         if self.chain.state is ENDED and not self._left:
+            if self._goes_on:
+                log.info("%s: it has ended after the answer", self)
             self._observer.on_end(self)
 
     # Inputs
@@ -188,19 +184,16 @@ class Driver(Work[S]):
         result = self._checked_result(process)
         if isinstance(result, Deferred):
             self._limit.cancel()  # the program has ended in time
-            result.then(partial(self._on_read, process))
+            result.then(partial(self._on_result, process))
         else:
             self._on_result(process, result)
 
-    def _on_read(self, process: Process, result: Any, bug: Exception | None) -> None:
+    def _on_result(self, process: Process, result: Any, bug: Exception | None = None) -> None:
         if bug is not None:
             log.error("a bug: %s: a result: %s", self, bug)
-        self._on_result(process, result if bug is None else _RESULT_BUG)
-
-    def _on_result(self, process: Process, result: Any) -> None:
+            result = _RESULT_BUG
         if self._process is process:  # else the event has been answered meanwhile, without the result
-            self._note(process, result)
-            self._detach()
+            self._detach(FAILED if isinstance(result, Failure) else DONE)
             self._do(self.chain.exited(result))
 
     def _on_time_up(self) -> None:
@@ -227,30 +220,32 @@ class Driver(Work[S]):
         process = self._process
         if process is None or not _safely(self, "its output", False, self._has_result, process):
             return False
-        result = self._checked_result(process)
-        self._note(process, result)
-        self._do(self.chain.printed(result))
+        self._do(self.chain.printed(self._checked_result(process)))
         return True
 
     def _checked_result(self, process: Process) -> Any:
         """Returns what the program has printed as its result, or as a Failure; a Deferred for a large container."""
         if process.too_long:
             return Failure(f"no result (more than {process.max_stdout} bytes), {process.ending}")
-        return _safely(self, "a result", _RESULT_BUG, self._result, self._step, process)
+        try:
+            return self._result(self._step, process)
+        except Exception:
+            _log_bug(self, "a result")
+            return _RESULT_BUG
 
-    def _note(self, process: Process, result: Any) -> None:
-        """Notes the time of a program that has printed its result, or has failed."""
-        seconds = self._runner.note(process, FAILED if isinstance(result, Failure) else DONE)
-        if self._slowest is None or seconds > self._slowest.seconds:
-            self._slowest = Slowest(seconds, self._step)
-
-    def _detach(self) -> Process:
+    def _detach(self, outcome: Outcome) -> Process:
         """Returns the current program, which is not waited for any longer."""
         process, self._process = self._process, None
         assert process is not None  # noqa: S101 - the chain has been in the state RUNNING
+        seconds = self._runner.note(process, outcome)
+        if outcome is not LATE and (self._slowest is None or seconds > self._slowest.seconds):
+            self._slowest = Slowest(seconds, self._step)
         if self._limit is not NO_TIMER:
             self._limit.cancel()
-        _safely(self, "the end of a program", None, self._observer.on_done, self, self._step)
+        try:
+            self._observer.on_done(self, self._step)
+        except Exception:
+            _log_bug(self, "the end of a program")
         return process
 
     def _lateness(self) -> str:
@@ -287,12 +282,16 @@ def _kill_if_asked(driver: Driver[Any]) -> None:
         driver._runner.kill(driver._process)
 
 
+def _let_work(driver: Driver[Any]) -> None:
+    driver._runner.let_work(driver._detach(FAILED if driver.chain.failures else DONE))
+
+
 _ACTIONS: Mapping[Action, Callable[[Driver[Any]], Actions | None]] = {
     SPAWN: Driver._start,
     Action.SET_LIMIT: Driver._set_limit,
     Action.ANSWER: Driver._answer,
     Action.KILL_IF_ASKED: _kill_if_asked,
     Action.LEAVE: Driver._leave,
-    Action.LET_WORK: lambda driver: driver._runner.let_work(driver._detach()),
-    Action.NEXT: Driver._next,
+    Action.LET_WORK: _let_work,
+    Action.NEXT: Driver._end_if_alone,
 }

@@ -62,6 +62,5 @@ class Programs:
 
     def program(self, type_: str) -> Program:
         """Returns what is executed for a plugin. Raises PluginError."""
-        with programs_namespace:
-            path = find(type_, self._directories, self._fault)
+        path = programs_namespace.call(find, type_, self._directories, self._fault)
         return Program(type_, path, (type_, "invoke"), self._environment)

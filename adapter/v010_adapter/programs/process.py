@@ -10,7 +10,7 @@ import errno
 import os
 import select
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, Self
@@ -55,8 +55,9 @@ class Process:
         self.status: int | None = None
         """None while the program runs, then its exit code, or minus the number of the signal that killed it."""
         self._loop = loop
-        self._on_end = on_end
-        self._stderr = Lines(on_line)
+        self._on_end, self._on_line = on_end, on_line
+        self._stderr: Lines | None = None
+        """What the program has written to stderr."""
         self._stdout = bytearray()
         self.max_stdout = MAX_STDOUT
         """Maximum bytes of the result. A large container is larger as a result, too."""
@@ -76,7 +77,7 @@ class Process:
         self._is_waiting = True
         self._part_pipes()
         for name in ("_out", "_err"):
-            self._watch_pipe(getattr(self, name), partial(self._read_early, name, on_output))
+            self._watch_pipe(getattr(self, name), partial(self._take_early, name, on_output))
 
     @property
     def is_fit(self) -> bool:
@@ -122,13 +123,13 @@ class Process:
     def stdout(self) -> bytes:
         """The output so far, at most `max_stdout` bytes plus one chunk."""
         if self.status is None:
-            self._drain("_out")
+            self._drain(("_out",))
         return bytes(self._stdout)
 
     @property
     def last_line(self) -> str:
         """The last line of stderr that was logged, for errors: it often says what is wrong."""
-        return self._stderr.last
+        return self._stderr.last if self._stderr is not None else ""
 
     @property
     def ending(self) -> str:
@@ -154,8 +155,7 @@ class Process:
             for _ in range(3):
                 fds += os.pipe()
             child_in, self._in, self._out, child_out, self._err, child_err = fds
-            with programs_namespace:
-                self.pid = children.spawn(path, argv, environ, (child_in, child_out, child_err))
+            self.pid = programs_namespace.call(children.spawn, path, argv, environ, (child_in, child_out, child_err))
             self._watch_exit()
         except (AttributeError, OSError, ValueError) as error:
             for fd in fds:
@@ -198,7 +198,7 @@ class Process:
             self._loop.watch(fd, callback, events)
             self._watched.add(fd)
         except OSError as error:
-            self._stderr.on_line(f"(a pipe cannot be watched: {error.strerror}: the program is killed)")
+            self._on_line(f"(a pipe cannot be watched: {error.strerror}: the program is killed)")
             self.kill()
 
     def _write(self) -> bool:
@@ -219,44 +219,44 @@ class Process:
         return True
 
     def _take(self, name: str) -> int:
-        """Takes what a pipe has now; returns the number of bytes."""
-        chunk = self._read(name)
-        if chunk and name == "_err":
-            self._stderr.add(chunk)
-            if self._is_left and self._stderr.size > MAX_STDOUT:
-                self._close_flooded("_err", "stderr")
-        elif not self.too_long:
-            self._stdout += chunk
-            self.too_long = len(self._stdout) > self.max_stdout
-        elif chunk and self._is_left:
-            self._close_flooded("_out", "stdout")
-        return len(chunk)
-
-    def _close_flooded(self, name: str, stream: str) -> None:
-        amount = f"more than {MAX_STDOUT} bytes on {stream}"
-        self._stderr.on_line(f"({amount} from a program that was left: the pipe is closed)")
-        self._close(name)
-
-    def _read(self, name: str) -> bytes:
-        """Returns the bytes that can be read now; closes the pipe at its end."""
+        """Takes what a pipe has now; returns the number of bytes. Closes the pipe at its end."""
         fd: int = getattr(self, name)
         if fd < 0:
-            return b""
+            return 0
         try:
             chunk = os.read(fd, _CHUNK)
         except BlockingIOError:
-            return b""
+            return 0
         if not chunk:
             self._close(name)
-        return chunk
+        elif name == "_err":
+            self._add_to_stderr(chunk)
+        elif not self.too_long:
+            self._stdout += chunk
+            self.too_long = len(self._stdout) > self.max_stdout
+        elif self._is_left:
+            self._close_flooded("_out", "stdout")
+        return len(chunk)
 
-    def _read_early(self, name: str, on_output: Callable[[Self], None]) -> None:
-        if self._read(name):  # else the program has closed the pipe: most likely it ends
+    def _add_to_stderr(self, chunk: bytes) -> None:
+        if self._stderr is None:
+            self._stderr = Lines(self._on_line)
+        self._stderr.add(chunk)
+        if self._is_left and self._stderr.size > MAX_STDOUT:
+            self._close_flooded("_err", "stderr")
+
+    def _close_flooded(self, name: str, stream: str) -> None:
+        amount = f"more than {MAX_STDOUT} bytes on {stream}"
+        self._on_line(f"({amount} from a program that was left: the pipe is closed)")
+        self._close(name)
+
+    def _take_early(self, name: str, on_output: Callable[[Self], None]) -> None:
+        if self._take(name):  # else the program has closed the pipe: most likely it ends
             on_output(self)
 
     def _stop_waiting(self, on_end: Callable[[Self], None], on_line: Callable[[str], None]) -> None:
         self._is_waiting = False
-        self._on_end, self._stderr.on_line = on_end, on_line
+        self._on_end, self._on_line = on_end, on_line
         for fd in self._watched - {self._pidfd}:
             self._loop.unwatch(fd)
         self._watched &= {self._pidfd}
@@ -273,9 +273,8 @@ class Process:
         self.status = children.reap(self.pid)
         self._pipes_timer.cancel()
         # The pipes hold the program's output now. Children that keep the pipes open are not waited for.
-        self._drain("_out")
-        self._drain("_err")
-        if self._stderr.size:
+        self._drain(("_out", "_err"))
+        if self._stderr is not None:
             self._stderr.end()
         try:
             self._on_end(self)  # before the clean-up: the runtime waits
@@ -284,11 +283,12 @@ class Process:
                 if getattr(self, name) >= 0:
                     self._close(name)
 
-    def _drain(self, name: str) -> None:
+    def _drain(self, names: Iterable[str]) -> None:
         """Reads at most what a pipe can hold: a child left behind may go on writing."""
-        for _ in range(MAX_STDOUT // _CHUNK):
-            if self._take(name) < _CHUNK:
-                return
+        for name in names:
+            left = MAX_STDOUT // _CHUNK
+            while left and self._take(name) == _CHUNK:
+                left -= 1
 
     def _close(self, name: str) -> None:
         fd: int = getattr(self, name)

@@ -96,8 +96,7 @@ class _Crew:
         self.told: set[str] = set()
         """What the log has a line of."""
         self._search = program.environ.get("PATH", os.defpath)
-        with programs_namespace:
-            self._files = list(paths.executed_files(program.path, self._search))
+        self._files = programs_namespace.call(list, paths.executed_files(program.path, self._search))
         self._versions = self._look()
         now = time.time_ns()
         self.is_stable = not any(0 <= now - version[-1] <= paths.TIMESTAMP_STEP for version in self._versions)
@@ -111,8 +110,8 @@ class _Crew:
             return False
 
     def _look(self) -> list[tuple[int, ...]]:
-        with programs_namespace:
-            return [paths.version(os.stat(paths.find_in_path(file, self._search))) for file in self._files]
+        files = (paths.version(os.stat(paths.find_in_path(file, self._search))) for file in self._files)
+        return programs_namespace.call(list, files)
 
     @property
     def off(self) -> str:

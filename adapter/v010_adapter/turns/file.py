@@ -1,15 +1,20 @@
-"""The file `turns`: it is opened, made, and repaired here; its bytes are read, written and locked."""
+"""The file `turns`: it is opened, made, and repaired here; its bytes are read, written and locked.
+
+A lock belongs to an open file (F_OFD_SETLK), so it ends with its process.
+"""
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import logging
 import os
 import re
 from contextlib import suppress
+from operator import attrgetter
+from struct import Struct
 
 from v010_adapter.errors import reason_of
-from v010_adapter.host import locks
 from v010_adapter.host.runtime_directory import FORGOTTEN, RuntimeDirectory
 from v010_adapter.turns.fates import PLACE
 
@@ -21,6 +26,15 @@ TABLE = PLACES * PLACE
 """The bytes of all places. The lines of the adapters that have joined follow."""
 JOINED = 1 << 60
 """The first of the bytes whose locks tell that an adapter has joined the runtime: the byte of its line in the file."""
+_FLOCK = Struct("hhqqi0q")
+"""The C structure flock of 64-bit machines: type, whence, start, length, pid."""
+_identity = attrgetter("st_dev", "st_ino")
+_stamp = attrgetter("st_dev", "st_ino", "st_size")
+"""Which file it is, and how long."""
+LONGEST = 1 << 20
+"""Bytes of the file at which an adapter that joins and is alone removes the lines of those that have gone."""
+LONGEST_LINE = 1 << 12
+"""Bytes that are read of a line."""
 _LINE = re.compile(rb"\d+\.[0-9a-f]{12} joined ([!-~]*)\n")
 """The line of an adapter that has joined. What else is there has been garbled, and is nobody's."""
 
@@ -36,7 +50,6 @@ class TurnsFile:
         """Why others do not see what this adapter does; empty if they do."""
         self._fd = -1
         self._has_no_locks = False
-        self._stamp_when_alone: tuple[int, int, int] | None = None
         self.open()
 
     def open(self) -> bool:
@@ -47,7 +60,7 @@ class TurnsFile:
             return False
         try:
             self._fd = self.directory.open_file("turns", os.O_RDWR | os.O_CREAT)
-            if self.size < TABLE:
+            if os.fstat(self._fd).st_size < TABLE:
                 os.posix_fallocate(self._fd, 0, TABLE)  # a note must not fail for a full disk
         except OSError as error:
             self.close()
@@ -84,30 +97,23 @@ class TurnsFile:
         if self._fd < 0 or self.fault:
             return False
         try:
-            return os.path.samestat(os.stat(self.path), os.fstat(self._fd))
+            return _identity(os.stat(self.path)) == _identity(os.fstat(self._fd))
         except OSError:
             return False
 
-    def note_look(self, *, is_alone: bool) -> None:
-        """Notes for `is_still_alone` whether a look has found no other adapter."""
-        self._stamp_when_alone = None
-        if is_alone and self._fd >= 0:
-            with suppress(OSError):
-                self._stamp_when_alone = _stamp(os.fstat(self._fd))
-
-    @property
-    def is_still_alone(self) -> bool:
-        """Whether the last look found no other adapter, and none has joined since: each makes the file longer."""
+    def stamp(self) -> tuple[int, int, int] | None:
+        """Returns which file is open, and how long it is, for `has`; None if that is not known."""
         try:
-            alone = self._stamp_when_alone
-            return alone is not None and not self.fault and _stamp(os.stat(self.path)) == alone
+            return _stamp(os.fstat(self._fd))
+        except OSError:
+            return None
+
+    def has(self, stamp: tuple[int, int, int] | None) -> bool:
+        """Whether the file at the path is the one of a stamp, as long as then, and without a fault."""
+        try:
+            return not self.fault and _stamp(os.stat(self.path)) == stamp
         except OSError:
             return False
-
-    @property
-    def size(self) -> int:
-        """The bytes of the open file. Raises OSError."""
-        return os.fstat(self._fd).st_size
 
     # Bytes
 
@@ -117,13 +123,6 @@ class TurnsFile:
             return os.pread(self._fd, PLACE, start)
         except OSError:
             return b""
-
-    def stranger(self, owner: str) -> str | None:
-        """Returns another owner whose adapter has joined, None if there is none."""
-        try:
-            return stranger(self._fd, owner) if self._fd >= 0 else None
-        except OSError:
-            return None  # a file system without locks
 
     def write(self, start: int, text: bytes) -> None:
         """Writes a place or a line."""
@@ -144,8 +143,9 @@ class TurnsFile:
             os.close(fd)
 
     def cut(self) -> None:
-        """Removes all lines. Raises OSError."""
-        os.ftruncate(self._fd, TABLE)
+        """Removes all lines, if they are many. Raises OSError."""
+        if os.fstat(self._fd).st_size > LONGEST:
+            os.ftruncate(self._fd, TABLE)
 
     # Locks of bytes
 
@@ -154,42 +154,51 @@ class TurnsFile:
         if self._fd < 0:
             return True
         try:
-            return locks.lock(self._fd, start, length)
+            fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, start, length, 0))
         except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                return False
             if not self._has_no_locks:
                 self._has_no_locks = True
                 text = "%s: no locks: %s; an adapter beside this one serves the events, too"
                 log.warning(text, self.path, reason_of(error))
-            return True
+        return True
 
     def unlock(self, start: int, length: int) -> None:
         """Releases bytes."""
         if self._fd >= 0:
             with suppress(OSError):  # a file system without such locks
-                locks.unlock(self._fd, start, length)
+                fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, start, length, 0))
 
     def is_locked_from(self, start: int) -> bool:
         """Whether another adapter has locked one of the bytes from `start` on."""
-        try:
-            return self._fd >= 0 and locks.is_locked(self._fd, start, 0)
-        except OSError:
-            return False  # a file system without such locks
+        return _locked(self._fd, start) is not None
+
+    def owners(self) -> list[str | None]:
+        """Returns the owners of the other adapters that have joined; see `owners`."""
+        return owners(self._fd)
 
 
-def stranger(fd: int, owner: str) -> str | None:
-    """Returns another owner whose adapter has joined, by the lines of an open file, or None. Raises OSError.
+def _locked(fd: int, start: int) -> int | None:
+    """Returns a byte from `start` on that another open file has locked, None if there is none."""
+    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, start, 0, 0)
+    try:
+        kind, _, found, _, _ = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_OFD_GETLK, asked))
+    except (OSError, ValueError):  # a file system without such locks, or a closed file
+        return None
+    return None if kind == fcntl.F_UNLCK else max(found, start)
 
-    The line of an adapter that has gone is not locked. An adapter that asks is to ask again once it has joined.
+
+def owners(fd: int) -> list[str | None]:
+    """Returns the owners of the adapters that have joined, by an open file of theirs. None is unknown.
+
+    An adapter that joins is to ask once more when it has joined.
     """
-    start = TABLE
-    for line in os.pread(fd, os.fstat(fd).st_size, TABLE).splitlines(keepends=True):
-        found = _LINE.fullmatch(line)
-        if found and (theirs := found[1].decode()) != owner and locks.is_locked(fd, JOINED + start, 1):
-            return theirs
-        start += len(line)
-    return None
-
-
-def _stamp(status: os.stat_result) -> tuple[int, int, int]:
-    """Returns which file it is, and how long."""
-    return status.st_dev, status.st_ino, status.st_size
+    found, byte = list[str | None](), _locked(fd, JOINED)
+    while byte is not None:
+        line = None
+        with suppress(OSError):
+            line = _LINE.match(os.pread(fd, LONGEST_LINE, byte - JOINED))
+        found.append(line[1].decode() if line else None)
+        byte = _locked(fd, byte + 1)
+    return found

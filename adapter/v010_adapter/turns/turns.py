@@ -9,29 +9,18 @@ import logging
 import os
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Protocol, TypeVar
+from functools import lru_cache
 
-from v010_adapter.host import locks
 from v010_adapter.host.runtime_directory import RuntimeDirectory
 from v010_adapter.turns.fates import FATES, MINE, PLACE, REPEAT, SERVED_ELSEWHERE, Fate, Note, Stage, State, Turn
-from v010_adapter.turns.file import JOINED, PLACES, TurnsFile, stranger
+from v010_adapter.turns.file import JOINED, PLACES, TurnsFile, owners
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
-LONGEST = 1 << 20
-"""Bytes of the file at which an adapter that joins and is alone removes the lines of those that have gone."""
 _CONTAINERS = 24
 """The bits of a container's byte among those of its pod."""
-
-
-class OnChange(Protocol):
-    """`Ledger.expect_changes`."""
-
-    def __call__(self, *, is_shared: bool, is_remade: bool = False) -> None:
-        """Other adapters may write records, or the directory was made again."""
 
 
 class Turns:
@@ -40,13 +29,15 @@ class Turns:
     def __init__(self, directory: RuntimeDirectory, clock: Callable[[], float], owner: str = "") -> None:
         self.directory = directory
         self._owner = owner
-        self.on_change: OnChange | None = None
-        """Called when other adapters may have written records, and when the directory was made again."""
+        self.on_change: Callable[[bool, bool], object] = lambda is_shared, is_remade: None
+        """Told of each close look: whether other adapters may write records, and whether the directory is a new one."""
         self._clock = clock
         self._me = f"{os.getpid()}.{os.urandom(6).hex()}"  # in containers every adapter may have pid 1
         self._file = TurnsFile(directory)
         self._joined = 0
         """The byte that tells that this adapter has joined; 0 if it has not."""
+        self._stamp_when_alone: tuple[int, int, int] | None = None
+        """Which file it is, and how long, if the last look found no other adapter: each that joins makes it longer."""
         self._alone_since = 0.0
         """When this adapter was seen to be alone; 0 if it was so when it joined."""
         self._held: Counter[tuple[int, int]] = Counter()
@@ -75,22 +66,15 @@ class Turns:
         if not self._file.is_open:
             return
         try:
-            if self._file.size > LONGEST and not self.has_others:
+            if not self.has_others:
                 self._file.cut()
-            self._add_line()
+            line = f"{self._me} joined {self._owner}\n".encode()
+            self._joined = JOINED + self._file.append(line)
+            while not self._file.lock(self._joined, 1):  # the lines were cut while the one who has it joined
+                self._joined = JOINED + self._file.append(line)
+            self._file.append(b"\n")  # the file is longer once more: others look when the byte is locked
         except OSError as error:
             self._file.complain(error)
-
-    def _add_line(self) -> None:
-        """Adds a line and locks its byte. Then makes the file longer once more, so that others look when it is locked.
-
-        Raises OSError.
-        """
-        line = f"{self._me} joined {self._owner}\n".encode()
-        self._joined = JOINED + self._file.append(line)
-        while not self._file.lock(self._joined, 1):  # the lines were cut while the one who has it joined
-            self._joined = JOINED + self._file.append(line)
-        self._file.append(b"\n")
 
     def leave(self) -> None:
         """The connection with the runtime has ended."""
@@ -105,15 +89,14 @@ class Turns:
 
     def look(self) -> bool:
         """Looks whether other adapters may get the next event; returns that. Repairs a directory that was removed."""
-        return not self._file.is_still_alone and self._look_closely()
+        return not self._file.has(self._stamp_when_alone) and self._look_closely()
 
     def _look_closely(self) -> bool:
         is_remade = not self._file.is_usable and self._remake()
         is_shared = self._file.is_locked_from(0)  # one that has lost its runtime, and works on, writes records
         self._alone_since = self._clock()
-        self._file.note_look(is_alone=not is_shared)
-        if self.on_change is not None:
-            self.on_change(is_shared=is_shared, is_remade=is_remade)
+        self._stamp_when_alone = None if is_shared else self._file.stamp()
+        self.on_change(is_shared, is_remade)
         return is_shared
 
     def _remake(self) -> bool:
@@ -132,7 +115,7 @@ class Turns:
     @property
     def stranger(self) -> str | None:
         """Another owner whose adapter has joined the runtime, None if there is none."""
-        return self._file.stranger(self._owner)
+        return stranger(self._file.owners(), self._owner)
 
     @property
     def is_lost(self) -> bool:
@@ -200,7 +183,7 @@ class Turns:
 
     def take(self, turn: Turn) -> Fate:
         """Decides an event whose id is locked. If others may get it, and it is served here, notes its begin."""
-        if not self.is_shared(turn):
+        if not (self.look() or turn.quiet_at < self._alone_since):
             turn.fate = MINE
             if turn.stage is Stage.WAITING:
                 turn.stage = Stage.COME
@@ -257,6 +240,7 @@ def _place(turn: Turn) -> int:
     return zlib.crc32(turn.id.encode("utf-8", "surrogatepass")) % PLACES * PLACE
 
 
+@lru_cache(100)
 def _span(pod: str, id_: str) -> tuple[int, int]:
     """Returns the bytes of an id: a container's byte is among those of its pod. Few ids are locked at a time."""
     start = (1 + zlib.crc32(pod.encode("utf-8", "surrogatepass"))) << _CONTAINERS
@@ -265,25 +249,20 @@ def _span(pod: str, id_: str) -> tuple[int, int]:
     return start + 1 + zlib.crc32(id_.encode("utf-8", "surrogatepass")) % ((1 << _CONTAINERS) - 1), 1
 
 
-def others_have_joined(directory: str) -> bool:
-    """Whether an adapter with this state directory has joined a runtime. Not for an adapter that has joined itself."""
-    return any(_asked(directory, lambda fd: locks.is_locked(fd, JOINED, 0)))
+def stranger(joined: Iterable[str | None], owner: str) -> str | None:
+    """Returns another owner among those whose adapters have joined, None if there is none."""
+    return next((one for one in joined if one not in (owner, None)), None)
 
 
-def stranger_in(directory: str, owner: str) -> str | None:
-    """Returns another owner whose adapter has joined a runtime with this state directory, None if there is none."""
-    return next((one for one in _asked(directory, lambda fd: stranger(fd, owner)) if one is not None), None)
-
-
-def _asked(directory: str, ask: Callable[[int], T]) -> Iterator[T]:
-    """Yields the answer for each runtime's file that can be read."""
-    names: list[str] = []
+def owners_in(directory: str) -> list[str | None]:
+    """Returns the owners of the adapters with this state directory that have joined; not for one that has itself."""
+    found: list[str | None] = []
     with suppress(OSError):
-        names = os.listdir(directory)
-    for name in names:
-        with suppress(OSError):
-            fd = os.open(os.path.join(directory, name, "turns"), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                yield ask(fd)
-            finally:
-                os.close(fd)
+        for name in os.listdir(directory):
+            with suppress(OSError):
+                fd = os.open(os.path.join(directory, name, "turns"), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+                try:
+                    found += owners(fd)
+                finally:
+                    os.close(fd)
+    return found

@@ -58,8 +58,7 @@ def programs(settings: LegacySettings, conf: Config) -> Iterator[Item]:
         except PluginError as error:
             yield Item(PROBLEM, f"{type_}: {error.reason}")
             continue
-        with programs_namespace:
-            fault = paths.start_fault(path)
+        fault = programs_namespace.call(paths.start_fault, path)
         if fault:
             yield Item(PROBLEM, f"{path} {fault}" if path == type_ else f"{type_}: {path} {fault}")
             continue
