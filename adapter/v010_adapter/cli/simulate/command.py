@@ -16,7 +16,7 @@ from nri.testing.launch import PluginFile
 from v010_adapter import container_files
 from v010_adapter.base.sanitize import show, show_json
 from v010_adapter.cli.arguments import FINDINGS, FINE, PROGRAM, Parser
-from v010_adapter.cli.simulate import script, trial
+from v010_adapter.cli.simulate import load, script, trial
 from v010_adapter.cli.simulate.drop_ins import drop_in, drop_ins
 from v010_adapter.cli.simulate.play import STDERR, Play
 from v010_adapter.cli.simulate.trial import Scratch
@@ -48,7 +48,7 @@ def main(options: Namespace) -> int:
         with (Path(directory) / "messages").open("w+b") as messages:
             is_apart = options.output == "json" or not _is_one_terminal()
             play = Play(events, flavour, plugins, options.socket, STDERR if is_apart else messages.fileno())
-            return _play(play, flavour, options, messages)
+            return (load.main if options.pods else _play)(play, flavour, options, messages)
 
 
 def _is_one_terminal() -> bool:
@@ -104,6 +104,7 @@ def parser() -> Parser:
     made.shared("pod", "name", "command")
     text = f"the runtime to play: {', '.join(FLAVOURS)}"
     made.flag("runtime", text, metavar="NAME/VERSION", choices=FLAVOURS)
+    load.add_flags(made)
     return made.shared("o output", "color", "v verbose")
 
 
@@ -117,6 +118,8 @@ def _contradiction(options: Namespace) -> str:
         "-events and -container exclude each other": options.events and options.container,
         "-pod, -name and -command belong to -container": of_container and not options.container,
     }
+    contradictions["-pods and -events exclude each other"] = options.pods and options.events
+    contradictions["-repeat, -rate, -seed and -max-p99 belong to -pods"] = load.given(options) and not options.pods
     return next((reason for reason, holds in contradictions.items() if holds), "")
 
 
