@@ -65,7 +65,7 @@ class Figures:
     lates: int
     """The answers that did not come in time. The first one drops the plugin."""
     errors: int
-    """The answers that were errors or did not come."""
+    """The answers that were errors, which fail the event."""
     error: str
     """The first error, empty if there is none."""
 
@@ -97,7 +97,9 @@ class Load:
         found = [f"plugin {name} was dropped: {reason}" for name, reason in self.dropped.items()]
         for one in self.figures:
             if one.errors:
-                found.append(f"{one.plugin} {one.event}: {one.errors} of {one.answers} failed, first: {one.error}")
+                found.append(
+                    f"{one.plugin} {one.event}: {one.errors} of {one.answers} answers are errors, first: {one.error}"
+                )
             if one.p99 > max_p99:
                 limit = f"{max_p99 * 1000:g} ms"
                 found.append(f"{one.plugin} {one.event}: p99 is {one.p99 * 1000:.1f} ms, more than {limit}")
@@ -266,7 +268,7 @@ def figures(answers: Sequence[Answer], event: str, timeout: float) -> Figures:
     """Returns the figures of a plugin's answers to an event, of which there is at least one."""
     ordered = sorted(answer.seconds for answer in answers)
     p50, p90, p99 = (percentile(ordered, part) for part in (50, 90, 99))
-    errors = [answer.error for answer in answers if answer.error]
+    errors = [answer.error for answer in answers if answer.fails]
     lates = sum(answer.late for answer in answers)
     share, first = p99 / timeout, errors[0] if errors else ""
     return Figures(answers[0].plugin, event, len(ordered), p50, p90, p99, ordered[-1], share, lates, len(errors), first)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Iterator
@@ -26,12 +27,12 @@ def add_flags(parser: Parser) -> None:
     text = "a number that decides on the pods of a load: the same number makes the same pods (0)"
     parser.flag("seed", text, metavar="N", type=int, default=0)
     text = "exit code 1 if p99 of an event is longer, as 20ms"
-    parser.flag("max-p99", text, metavar="TIME", type=_duration, default=None)
+    parser.flag("max-p99", text, metavar="TIME", type=_duration, default=math.inf)
 
 
 def given(options: Namespace) -> bool:
     """Whether one of the flags is there that belong to -pods."""
-    return (options.repeat, options.rate, options.seed, options.max_p99) != (1, 0, 0, None)
+    return (options.repeat, options.rate, options.seed, options.max_p99) != (1, 0, 0, math.inf)
 
 
 def main(play: Play, flavour: Flavour, options: Namespace, _: object) -> int:
@@ -40,8 +41,7 @@ def main(play: Play, flavour: Flavour, options: Namespace, _: object) -> int:
         load = play.load(
             pods=options.pods, repeat=options.repeat, rate=options.rate, seed=options.seed, progress=progress
         )
-    limit = {} if options.max_p99 is None else {"max_p99": options.max_p99}
-    problems = play.problems + load.problems(**limit)
+    problems = play.problems + load.problems(options.max_p99)
     if options.output == "json":
         runtime = f"{flavour.name}/{flavour.version.removeprefix('v')}"
         show_json({"runtime": runtime, "seed": options.seed, **asdict(load), "problems": problems}, indent=None)
@@ -53,7 +53,7 @@ def main(play: Play, flavour: Flavour, options: Namespace, _: object) -> int:
 def _lines(load: Load, flavour: Flavour) -> Iterator[str]:
     yield f"{flavour.name} {flavour.version}, NRI {flavour.nri}"
     yield f"{count(load.pods, 'pod')}, {count(load.containers, 'container')}, {count(load.events, 'event')}"
-    rows = [[*HEAD, f"of {flavour.request_timeout:g} s", "late", "failed"]]
+    rows = [[*HEAD, f"p99 of {flavour.request_timeout:g} s", "late", "errors"]]
     for one in load.figures:
         times = (f"{time * 1000:.2f} ms" for time in (one.p50, one.p90, one.p99, one.max))
         rows.append(
