@@ -8,10 +8,11 @@ import re
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from subprocess import TimeoutExpired
 from threading import Thread
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from google.protobuf.message import Message
 import nri
 from nri import events
 from nri.errors import NRIError
+from nri.testing.contract import External, Launched, Report, judge
 from nri.testing.flavour import FLAVOURS, Flavour
 from nri.testing.launch import PluginFile
 from nri.testing.load import Load, percentile, play
@@ -48,7 +50,8 @@ class Node(Runtime):
         By default that is containerd 2.4.2. Plugins have 60 s to answer. What launched plugins print goes to stderr.
         """
         played = flavour if isinstance(flavour, Flavour) else FLAVOURS[flavour or "containerd/2.4.2"]
-        self._deadline = played.request_timeout
+        self.played = played
+        """The runtime that is played, with its own timeouts."""
         super().__init__(replace(played, registration_timeout=TIMEOUT, request_timeout=TIMEOUT), output=2)
         self._directory = tempfile.TemporaryDirectory(prefix="nri-")  # its path fits a socket's address
         self._running: list[InProcess] = []
@@ -136,7 +139,7 @@ class Node(Runtime):
         """
         for plugin in plugins:
             self.add(plugin)
-        life, limit = adapted(pod, **fields), timeout or self._deadline
+        life, limit = adapted(pod, **fields), timeout or self.played.request_timeout
         return play(self, pods=pods, repeat=repeat, rate=rate, seed=seed, life=life, timeout=limit)
 
     def latencies(self, plugin: str = "") -> dict[str, Latency]:
@@ -146,6 +149,25 @@ class Node(Runtime):
             if plugin in ("", name):
                 found[handler] += seconds
         return {handler: latency(seconds) for handler, seconds in found.items()}
+
+    def contract(
+        self,
+        plugin: Callable[[], nri.Plugin] | os.PathLike[str] | str,
+        *,
+        name: str = "",
+        idx: str = "",
+        config: str = "",
+    ) -> Report:
+        """Judges a plugin by the contract between runtimes and plugins, with the timeouts of a real runtime.
+
+        A path is launched again for each situation, as by `add`. Anything else is called for a new instance each time,
+        such as the plugin's class. `failures` of the result are the rules that the plugin breaks.
+        """
+        if isinstance(plugin, str | os.PathLike):
+            return judge(Launched(self._file(Path(plugin).absolute(), name, idx, config), 2), self.played)
+        own = nri.identity(name or "plugin", idx or "10", {})
+        socket = self.socket.with_name("contract.sock")
+        return judge(External(socket, lambda: InProcess(plugin(), own, socket, reconnect=False)), self.played)
 
     def stop(self) -> None:
         """Ends all plugins."""
@@ -180,6 +202,22 @@ class InProcess:
         with suppress(asyncio.CancelledError, NRIError):  # the runtime reports what it refuses
             self._loop.run_until_complete(self._task)
         self._loop.close()
+
+    def poll(self) -> int | None:
+        """Returns None while the plugin runs."""
+        return None if self._thread.is_alive() else 0
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Waits for the plugin's end. Raises TimeoutExpired."""
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            raise TimeoutExpired(self._thread.name, timeout or 0)
+
+    def terminate(self) -> None:
+        """Ends the plugin: a thread gets no signals."""
+        self.end()
+
+    kill = terminate
 
     def end(self) -> None:
         """Cancels the plugin, and waits for its end."""

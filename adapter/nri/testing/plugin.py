@@ -156,7 +156,7 @@ class Plugin:
             yield
         except NRIError as error:
             self.close(f"it failed to {step}: {error}")
-            raise RegistrationError(f"plugin {self.name or '?'} failed to {step}: {error}") from None
+            raise RegistrationError(f"plugin {self.name or '?'} failed to {step}: {error}") from error
 
     def _event(self, call: events.Call, request: Message, timeout: float) -> Message:
         """Sends an event with its own call or, to plugins that do not implement the call, as StateChange."""
