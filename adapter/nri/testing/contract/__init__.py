@@ -116,9 +116,10 @@ def _why_not(rule: Rule, bench: Bench) -> str:
         return "the plugin has failed at the usual events"
     if bench.slow or bench.blocked:
         return "an answer was late"
+    no_changes = "the plugin has changed no container"
     return {
         "valid-name": "the runtime launches the plugin",
-        "merges": "the plugin has changed no container",
+        **dict.fromkeys(("merges", "crashes-no-runtime", "changes-are-applied"), no_changes),
         "stops-are-not-refused": f"{bench.flavour.name} only logs the error",
         "updates-do-not-block": "the plugin has not called UpdateContainers",
         "refused-updates": "the plugin has not called UpdateContainers",

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-import select
-import socket
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
-from subprocess import TimeoutExpired
 
 from google.protobuf.message import Message
 
 from nri.testing.contract.requests import named, of_container
 from nri.testing.contract.rules import Finding, Note, fails, holds
-from nri.testing.contract.starts import Bench, External, Running, listening
+from nri.testing.contract.starts import Bench, External, Start, accepted, ends
+from nri.testing.plugin import Late
 
 END = 10.0
 """Seconds for a plugin to end."""
@@ -46,23 +43,24 @@ def repeated(bench: Bench) -> Iterator[Finding]:
 
 def connection_ends(bench: Bench) -> Iterator[Finding]:
     """The runtime is killed and started again."""
-    source = bench.source
-    with bench.joined_start() as start, ExitStack() as stack:
-        listener = stack.enter_context(listening(source.socket)) if isinstance(source, External) else None
+    with bench.joined_start() as start:
         start.plugin.disconnect()
-        if _ends(start.process, END) if listener is None else _ends_or_joins(start.process, listener):
+        if _ends_or_joins(start):
             yield holds("ends-with-connection")
         else:
             came = f"the plugin is still running after {END:g} s"
             yield fails("ends-with-connection", "the end of the connection", came)
 
 
-def _ends_or_joins(process: Running, listener: socket.socket) -> bool:
-    deadline = time.monotonic() + END
-    while time.monotonic() < deadline:
-        if process.poll() is not None or select.select([listener], [], [], 0.05)[0]:
-            return True
-    return False
+def _ends_or_joins(start: Start) -> bool:
+    if start.listener is None:
+        return ends(start.process, END)
+    try:
+        if joined := accepted(start.listener, start.process, END):
+            joined.close()
+    except Late:
+        return False
+    return True
 
 
 def terminated(bench: Bench) -> Iterator[Finding]:
@@ -70,11 +68,5 @@ def terminated(bench: Bench) -> Iterator[Finding]:
     if isinstance(bench.source, External):
         with bench.joined_start() as start:
             start.process.terminate()
-            if not _ends(start.process, END):
+            if not ends(start.process, END):
                 yield Note("SIGTERM", f"the plugin is still running after {END:g} s")
-
-
-def _ends(process: Running, timeout: float) -> bool:
-    with suppress(TimeoutExpired):
-        process.wait(timeout)
-    return process.poll() is not None

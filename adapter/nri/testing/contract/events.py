@@ -10,10 +10,10 @@ from nri import api
 from nri.errors import CallError
 from nri.events import Call as Method
 from nri.testing.contract import requests
+from nri.testing.contract.adjusting import judged
 from nri.testing.contract.requests import HIGHEST, Call, named, of_container
 from nri.testing.contract.rules import Finding, does_not_apply, fails, holds
 from nri.testing.contract.starts import Bench, Watched, shown
-from nri.testing.merge import Conflict, Merge
 from nri.testing.plugin import Lost
 from nri.wire import Code
 
@@ -25,7 +25,7 @@ FUTURE = Method("FutureEvent", "", 0, api.Empty, api.Empty)
 def usual(bench: Bench) -> Iterator[Finding]:
     """The life of a pod with one container."""
     with bench.joined() as plugin:
-        merges: list[Finding] = []
+        changes: list[Finding] = []
         for method, request in bench.of_plugin(bench.life):
             came = plugin.ask(method, request)
             if wrong := _wrong(method, came):
@@ -34,7 +34,7 @@ def usual(bench: Bench) -> Iterator[Finding]:
             if isinstance(came, CallError):
                 bench.refused_usually.add(method)
             if isinstance(came, Message):
-                merges += _merged(plugin, method, request, came)
+                changes += judged(plugin, bench.flavour, method, request, came)
             if method == "CreateContainer" and bench.subscribed(VALIDATE):
                 validation = _validation(plugin, request, came)
                 if wrong := _wrong(
@@ -43,7 +43,7 @@ def usual(bench: Bench) -> Iterator[Finding]:
                     yield fails("answers-events", f"ValidateContainerAdjustment {shown(validation)}", wrong)
                     return
         yield holds("answers-events")
-        yield from merges
+        yield from changes
     bench.is_sound = True
 
 
@@ -52,17 +52,6 @@ def _wrong(method: str, came: Message | CallError | Lost) -> str:
     is_undecodable = isinstance(came, CallError) and came.message.startswith(f"undecodable {method}Response")
     is_unimplemented = isinstance(came, CallError) and came.code == Code.UNIMPLEMENTED
     return shown(came) if is_undecodable or is_unimplemented or isinstance(came, Lost) else ""
-
-
-def _merged(plugin: Watched, method: str, request: Message, reply: Message) -> list[Finding]:
-    """Merges a reply as a runtime does."""
-    if not getattr(reply, "update", None) and not (isinstance(reply, api.CreateContainerResponse) and reply.adjust):
-        return []
-    try:
-        Merge(request).apply(plugin.name, reply)
-    except Conflict as conflict:
-        return [fails("merges", f"{method} {shown(request)}", f"{conflict}: {shown(reply)}")]
-    return [holds("merges")]
 
 
 def _validation(plugin: Watched, request: Message, came: object) -> api.ValidateContainerAdjustmentRequest:

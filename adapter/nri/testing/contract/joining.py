@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from nri.errors import CallError, RegistrationError
 from nri.testing.contract.requests import CONTAINERS, PODS, full_node
 from nri.testing.contract.rules import Finding, Note, fails, holds
-from nri.testing.contract.starts import Bench, External, Start, shown
+from nri.testing.contract.starts import Bench, External, Start, ends, shown
 from nri.testing.plugin import Late, Lost
 
 LARGE = 1 << 20
@@ -21,7 +21,7 @@ def joins(bench: Bench) -> Iterator[Finding]:
     try:
         started = time.monotonic()
         with bench.start() as start:
-            start.register()
+            _registers(start)
             has_registered, seconds = True, time.monotonic() - started
             if seconds > bench.flavour.registration_timeout:
                 yield fails("registers", sent, f"RegisterPlugin after {seconds:.1f} s")
@@ -37,6 +37,16 @@ def joins(bench: Bench) -> Iterator[Finding]:
     except RegistrationError as refusal:
         yield holds("registers")
         yield fails("valid-name", sent, shown(refusal))
+
+
+def _registers(start: Start) -> None:
+    """Waits for the registration. Raises Lost with the exit code of a plugin that ends instead."""
+    try:
+        start.register()
+    except Lost as reason:
+        if ends(start.process, 1):
+            raise Lost(f"the plugin has ended with exit code {start.process.poll()}") from None
+        raise reason
 
 
 def _configures(bench: Bench, start: Start) -> Iterator[Finding]:
@@ -90,6 +100,7 @@ def full(bench: Bench) -> Iterator[Finding]:
             sent = f"Synchronize of {PODS} pods and {CONTAINERS} containers in {len(parts)} parts"
             yield fails("synchronizes-in-parts", sent, shown(reason))
             return
-        finally:
-            bench.took(f"Synchronize in {len(parts)} parts", time.monotonic() - started)
+        seconds = time.monotonic() - started
+        if seconds > bench.flavour.request_timeout:
+            bench.late(f"Synchronize in {len(parts)} parts", seconds)
         yield holds("synchronizes-in-parts")

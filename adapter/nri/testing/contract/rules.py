@@ -189,6 +189,20 @@ _RULES = (
         f"{_NRI}/result.go; pkg/api/owners.go",
     ),
     Rule(
+        "crashes-no-runtime",
+        "The adjustment has nothing over which the runtime crashes: a sysctl, or a seccomp policy with an errnoRet.",
+        "CreateContainer, under a runtime with NRI 0.10 or 0.11",
+        "the runtime panics; it does so again at the next such container",
+        "NRI 0.11.0, pkg/adaptation/result.go: adjustSysctl; pkg/api/seccomp.go: ToOCILinuxSyscalls",
+    ),
+    Rule(
+        "changes-are-applied",
+        "The adjustment and the updates have nothing that the runtime drops without a word.",
+        "CreateContainer, UpdateContainer and StopContainer",
+        "the container runs without the change",
+        "NRI 0.8.0 to 0.12.5, pkg/adaptation/result.go; pkg/runtime-tools/generate/generate.go: AdjustResources",
+    ),
+    Rule(
         "stops-are-not-refused",
         "The plugin answers StopContainer and StopPodSandbox without an error.",
         "all situations",

@@ -6,13 +6,14 @@ that each event and the synchronization of a plugin hold.
 
 from __future__ import annotations
 
+import select
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from subprocess import Popen
+from subprocess import Popen, TimeoutExpired
 from typing import Any, NamedTuple, Protocol
 
 from google.protobuf.message import Message
@@ -31,10 +32,6 @@ LONGEST = 200
 
 Outcome = Message | CallError | Lost
 """A reply, an error, or the end of the connection."""
-
-
-class Blocked(Late):
-    """The plugin has not answered while it waited for the answer to its own UpdateContainers."""
 
 
 class Running(Protocol):
@@ -113,15 +110,16 @@ class Watched(Plugin):
 
     def _call(self, call: events.Call, request: Message, timeout: float) -> Message:
         self._busy = call.method != "Configure"
-        started = time.monotonic()
+        started, is_late = time.monotonic(), False
         try:
             return super()._call(call, request, timeout)
-        except Late as late:
-            if self._held:
-                raise Blocked(f"{late}, while its UpdateContainers waits for the end of {call.method}") from None
+        except Late:
+            is_late = True
             raise
         finally:
-            self._bench.took(call.method, time.monotonic() - started, is_blocked=bool(self._held))
+            seconds = time.monotonic() - started
+            if is_late or seconds > self._flavour.request_timeout:
+                self._bench.late(call.method, seconds, is_blocked=bool(self._held))
             self._busy = False
             for held in self._held:
                 self._serve(held)
@@ -151,6 +149,8 @@ class Start:
 
     plugin: Watched
     process: Running
+    listener: socket.socket | None = None
+    """Where a plugin that connects by itself may connect again."""
 
     def register(self) -> None:
         """Waits for the registration. Raises Late, Lost and RegistrationError."""
@@ -163,6 +163,12 @@ class Start:
     def synchronize(self, *parts: api.SynchronizeRequest) -> None:
         """Raises Late, Lost, CallError."""
         _plain(lambda: self.plugin.synchronize(parts or [api.SynchronizeRequest()]))
+
+
+def _end(start: Start) -> None:
+    start.plugin.close("the situation is over")
+    start.process.kill()
+    start.process.wait()
 
 
 def _plain(step: Callable[[], None]) -> None:
@@ -204,14 +210,13 @@ class Bench:
         """The plugin's name, `NN-NAME` if the runtime launches it."""
         return self.source.file.name if isinstance(self.source, Launched) else "external"
 
-    def took(self, method: str, seconds: float, *, is_blocked: bool = False) -> None:
-        """Records the time of an answer."""
-        if seconds > self.flavour.request_timeout:
-            self.patience = 1  # the verdict is certain: no further answer is waited for
-            if is_blocked:
-                self.blocked = method
-            else:
-                self.slow.append((method, seconds))
+    def late(self, method: str, seconds: float, *, is_blocked: bool = False) -> None:
+        """Records a late answer, or none."""
+        self.patience = 1  # the verdict is certain: no further answer is waited for
+        if is_blocked:
+            self.blocked = method
+        else:
+            self.slow.append((method, seconds))
 
     def refused(self, method: str, request: Message, error: CallError) -> None:
         """Records an error that the plugin has answered."""
@@ -229,16 +234,32 @@ class Bench:
 
     @contextmanager
     def start(self) -> Iterator[Start]:
-        """Starts the plugin; it has only connected. Ends it, too. Raises Late if it does not connect, and OSError."""
-        process, trunk, name = self._connected()
-        launched = process if isinstance(self.source, Launched) else None
-        plugin = Watched(self, trunk, launched, name)  # type: ignore[arg-type]
+        """Starts the plugin; it has only connected. Ends it, too.
+
+        Raises Late or Lost if the plugin does not connect, and OSError if it cannot be started.
+        """
+        with ExitStack() as stack:
+            if isinstance(self.source, Launched):
+                with undisturbed():
+                    trunk, launched = spawn(self.source.file, self.source.output, self.source.state)
+                start = Start(Watched(self, trunk, launched, self.name), launched)
+            else:
+                start = self._external(stack, self.source)
+            stack.callback(_end, start)
+            yield start
+
+    def _external(self, stack: ExitStack, source: External) -> Start:
+        listener = stack.enter_context(listening(source.socket))
+        process = source.run()
         try:
-            yield Start(plugin, process)
-        finally:
-            plugin.close("the situation is over")
+            trunk = accepted(listener, process, self.flavour.registration_timeout * self.patience)
+            if trunk is None:
+                raise Lost(f"the plugin has ended with exit code {process.poll()}, without a connection")
+        except BaseException:
             process.kill()
             process.wait()
+            raise
+        return Start(Watched(self, trunk, None, ""), process, listener)
 
     @contextmanager
     def joined_start(self) -> Iterator[Start]:
@@ -255,21 +276,6 @@ class Bench:
         with self.joined_start() as start:
             yield start.plugin
 
-    def _connected(self) -> tuple[Running, socket.socket, str]:
-        source = self.source
-        if isinstance(source, Launched):
-            with undisturbed():
-                trunk, process = spawn(source.file, source.output, source.state)
-                return process, trunk, source.file.name
-        with listening(source.socket) as listener:
-            running = source.run()
-            try:
-                return running, accepted(listener, self.flavour.registration_timeout * self.patience), ""
-            except BaseException:
-                running.kill()
-                running.wait()
-                raise
-
 
 @contextmanager
 def listening(path: Path) -> Iterator[socket.socket]:
@@ -283,12 +289,22 @@ def listening(path: Path) -> Iterator[socket.socket]:
             path.unlink(missing_ok=True)
 
 
-def accepted(listener: socket.socket, timeout: float) -> socket.socket:
-    """Returns the next connection. Raises Late."""
-    listener.settimeout(timeout)
-    with suppress(TimeoutError):
-        return listener.accept()[0]
-    raise Late(f"no plugin connected in {timeout:g} s")
+def accepted(listener: socket.socket, process: Running, timeout: float) -> socket.socket | None:
+    """Returns the next connection, None if the process ends before. Raises Late."""
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        if select.select([listener], [], [], 0.05)[0]:
+            return listener.accept()[0]
+        if process.poll() is not None:
+            return None
+    raise Late(f"no connection in {timeout:g} s")
+
+
+def ends(process: Running, timeout: float) -> bool:
+    """Waits for the end of a process; returns whether it has ended."""
+    with suppress(TimeoutExpired):
+        process.wait(timeout)
+    return process.poll() is not None
 
 
 def shown(message: Message | Exception) -> str:

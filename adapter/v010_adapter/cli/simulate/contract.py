@@ -78,11 +78,20 @@ def _print_text(report: Report, paint: Callable[[str, int], str]) -> None:
                 show(f"    {line}")
         elif result is Result.HOLDS:
             show(f"{name:24}holds", paint=lambda line: paint(line, GREEN))
-        else:
-            show(f"{name:24}does not apply: {verdict.came}")
+    for why, names in _not_applied(report).items():
+        show(f"does not apply, because {why}: {', '.join(names)}")
     for note in report.notes:
         show(f"note: {note.subject}: {note.text}")
     show("", f"{count(len(report.verdicts), 'rule')}, {count(len(report.failures), 'failure')}", "")
+
+
+def _not_applied(report: Report) -> dict[str, list[str]]:
+    """Returns the names of the rules that do not apply, by the reason."""
+    found: dict[str, list[str]] = {}
+    for verdict in report.verdicts:
+        if verdict.result is Result.DOES_NOT_APPLY:
+            found.setdefault(verdict.came, []).append(verdict.rule.name)
+    return found
 
 
 def _lines(verdict: Verdict) -> list[str]:
