@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,7 @@ def test_a_plugin_that_connects_by_itself_and_does_not_join_again(
     plugins: Plugins, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ending, "END", 0.2)
-    monkeypatch.setattr(starts.Bench, "grace", 0.1)
+    monkeypatch.setattr(starts, "GRACE", 0.1)
     source = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + sound(run=f"{RUN}\nwhile True: signal.pause()")
     report = external(plugins, source)
     assert named(report) == ["ends-with-connection"]
@@ -120,10 +121,20 @@ def test_the_adapter_keeps_all_rules(name: str, tmp_path: Path) -> None:
 
 
 EXAMPLES = sorted([*ROOT.glob("examples/*.py"), *ROOT.glob("examples/cookbook/*.py")])
+CONFIG = {"devices": "allowed = {}"}
+FILES = {"limits": "[small]\ncpu_shares = 2\nmemory = 1000000\n"}
+"""What examples read that have a file of their own, the flag -file."""
 
 
 @pytest.mark.usefixtures("executed")
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_the_examples_keep_all_rules(nri_runtime: Node, path: Path) -> None:
+def test_the_examples_keep_all_rules(nri_runtime: Node, path: Path, tmp_path: Path) -> None:
     nri_runtime.played = patient()
-    assert nri_runtime.contract(path).failures == []
+    config = CONFIG.get(path.stem, "")
+    if path.stem in FILES:
+        (tmp_path / "file").write_text(FILES[path.stem])
+        wrapper = tmp_path / path.stem
+        wrapper.write_text(f"#!/bin/sh\nexec {sys.executable} {path} -file {tmp_path}/file\n")
+        wrapper.chmod(0o755)
+        path = wrapper
+    assert nri_runtime.contract(path, config=config).failures == []

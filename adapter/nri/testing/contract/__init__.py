@@ -64,7 +64,7 @@ def judge(source: Source, flavour: Flavour, life: Sequence[tuple[str, Message]] 
     findings += _of_all(bench)
     report = Report(bench.name, flavour)
     report.notes = [finding for finding in findings if isinstance(finding, Note)]
-    if not bench.grace and isinstance(source, External):
+    if bench.ignores_sigterm and isinstance(source, External):
         report.notes.append(Note("SIGTERM", f"the plugin is still running after {GRACE:g} s"))
     report.notes += [Note("refusals", text) for text in bench.refusals]
     report.verdicts = [_verdict(rule, findings, bench) for rule in RULES.values()]

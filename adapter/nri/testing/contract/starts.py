@@ -184,8 +184,8 @@ class Bench:
     life: list[tuple[str, Message]]
     """The events of a pod with one container, in order."""
     patience: float = PATIENCE
-    grace: float = GRACE
-    """Seconds for the plugin to end after SIGTERM; 0 if it has once not ended."""
+    ignores_sigterm: bool = False
+    """Whether the plugin has gone on after SIGTERM; then it is not waited for again."""
     slow: list[tuple[str, float]] = field(default_factory=list)
     """The calls whose answer was late or did not come, with the seconds that were waited."""
     blocked: str = ""
@@ -250,8 +250,7 @@ class Bench:
         """Ends a plugin with SIGTERM first: one that is only killed or disconnected may try to join again."""
         if start.process.poll() is None:
             start.process.terminate()
-            if not ends(start.process, self.grace):
-                self.grace = 0
+            self.ignores_sigterm = not ends(start.process, 0 if self.ignores_sigterm else GRACE)
         start.plugin.close("the situation is over")
         start.process.kill()
         start.process.wait()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"log"
 	"os"
+	"time"
 
 	"github.com/containerd/nri/pkg/api"
 	"github.com/containerd/nri/pkg/stub"
@@ -23,7 +24,7 @@ func main() {
 		err = p.stub.Run(context.Background())
 	}
 	if p.breaks == "ends-with-connection" {
-		select {}
+		time.Sleep(time.Hour)
 	}
 	log.Fatal(err)
 }
