@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import re
 import sys
@@ -25,8 +24,9 @@ from nri.errors import NRIError
 from nri.testing.contract import External, Launched, Report, judge
 from nri.testing.flavour import FLAVOURS, Flavour
 from nri.testing.launch import PluginFile
+from nri.testing.load import Load, percentile, play
 from nri.testing.plugin import Plugin
-from nri.testing.recorded import life, recorded
+from nri.testing.recorded import adapted, recorded
 from nri.testing.runtime import Outcome, Runtime
 
 TIMEOUT = 60.0
@@ -118,12 +118,29 @@ class Node(Runtime):
 
         `pod` has fields of the pod, keywords are fields of the container. All events are played, even if one fails.
         """
-        return {
-            method: self.event(method, pod=pod, **fields)
-            if "container" in request.DESCRIPTOR.fields_by_name
-            else self.event(method, **(pod or {}))
-            for method, request in life().items()
-        }
+        return {method: self.event(method, request) for method, request in adapted(pod, **fields).items()}
+
+    def load(
+        self,
+        *plugins: nri.Plugin | os.PathLike[str] | str,
+        pods: int = 100,
+        repeat: int = 1,
+        rate: float = 0,
+        seed: int = 0,
+        timeout: float | None = None,
+        pod: Mapping[str, Any] | None = None,
+        **fields: Any,
+    ) -> Load:
+        """Adds plugins, plays many pods to all plugins in service as a busy node does, and returns what it came to.
+
+        All pods of a round start at once, or `rate` of them a second; there are `repeat` rounds. Each pod has 0 to 10
+        containers, which `seed` decides. A plugin that does not answer in `timeout` seconds, by default those of the
+        runtime that is played, is dropped. `pod` has fields of the pods, keywords are fields of the containers.
+        """
+        for plugin in plugins:
+            self.add(plugin)
+        life, limit = adapted(pod, **fields), timeout or self.played.request_timeout
+        return play(self, pods=pods, repeat=repeat, rate=rate, seed=seed, life=life, timeout=limit)
 
     def latencies(self, plugin: str = "") -> dict[str, Latency]:
         """Returns how long each handler has taken, by its name: of one plugin `NN-NAME`, or of all plugins."""
@@ -212,5 +229,4 @@ class InProcess:
 def latency(seconds: Sequence[float]) -> Latency:
     """Returns the percentiles of some times. A percentile is one of these times."""
     ordered = sorted(seconds)
-    p50, p99 = (ordered[math.ceil(part * len(ordered)) - 1] for part in (0.5, 0.99))
-    return Latency(len(seconds), p50, p99)
+    return Latency(len(seconds), percentile(ordered, 50), percentile(ordered, 99))

@@ -16,7 +16,7 @@ from nri.testing.launch import PluginFile
 from v010_adapter import container_files
 from v010_adapter.base.sanitize import show, show_json
 from v010_adapter.cli.arguments import FINDINGS, FINE, PROGRAM, Parser
-from v010_adapter.cli.simulate import contract, script, trial
+from v010_adapter.cli.simulate import contract, load, script, trial
 from v010_adapter.cli.simulate.drop_ins import drop_in, drop_ins
 from v010_adapter.cli.simulate.play import STDERR, Play
 from v010_adapter.cli.simulate.trial import Scratch
@@ -51,7 +51,7 @@ def main(options: Namespace) -> int:
         with (Path(directory) / "messages").open("w+b") as messages:
             is_apart = options.output == "json" or not _is_one_terminal()
             play = Play(events, flavour, plugins, options.socket, STDERR if is_apart else messages.fileno())
-            return _play(play, flavour, options, messages)
+            return (load.main if options.pods else _play)(play, flavour, options, messages)
 
 
 def _is_one_terminal() -> bool:
@@ -109,6 +109,7 @@ def parser() -> Parser:
     made.flag("runtime", text, metavar="NAME/VERSION", choices=[*FLAVOURS, contract.ALL])
     text = "check what runtimes rely on, in many situations, each with a new start of the plugin"
     made.flag("contract", text)
+    load.add_flags(made)
     text = "format of the output: text (the default) or json; with -contract also junit"
     made.flag("o output", text, metavar="FORMAT", choices=["text", "json", contract.JUNIT], default="text")
     return made.shared("color", "v verbose")
@@ -126,6 +127,8 @@ def _contradiction(options: Namespace) -> str:
         "-runtime all and -o junit belong to -contract": not options.contract
         and (options.runtime == contract.ALL or options.output == contract.JUNIT),
         "-contract starts the plugin: use -plugin, -legacy, -conf or -hooks": options.contract and not launched,
+        "-pods excludes -events and -contract": options.pods and (options.events or options.contract),
+        "-repeat, -rate, -seed and -max-p99 belong to -pods": load.given(options) and not options.pods,
     }
     return next((reason for reason, holds in contradictions.items() if holds), "")
 
