@@ -14,7 +14,7 @@ from nri.errors import NRIError
 from nri.testing.contract import ending, events, joining
 from nri.testing.contract.requests import pod_life
 from nri.testing.contract.rules import RULES, Finding, Note, Result, Rule, Verdict, does_not_apply, fails, holds
-from nri.testing.contract.starts import Bench, External, Launched, Running, Source, shown
+from nri.testing.contract.starts import GRACE, Bench, External, Launched, Running, Source, shown
 from nri.testing.flavour import Flavour
 from nri.testing.plugin import Late
 
@@ -30,7 +30,6 @@ _OTHERS: tuple[_Situation, ...] = (
     ending.repeated,
     events.refused_updates,
     ending.connection_ends,
-    ending.terminated,
 )
 """The situations that are played to a plugin that answers the usual events."""
 
@@ -65,6 +64,8 @@ def judge(source: Source, flavour: Flavour, life: Sequence[tuple[str, Message]] 
     findings += _of_all(bench)
     report = Report(bench.name, flavour)
     report.notes = [finding for finding in findings if isinstance(finding, Note)]
+    if bench.ignores_sigterm and isinstance(source, External):
+        report.notes.append(Note("SIGTERM", f"the plugin is still running after {GRACE:g} s"))
     report.notes += [Note("refusals", text) for text in bench.refusals]
     report.verdicts = [_verdict(rule, findings, bench) for rule in RULES.values()]
     return report

@@ -1,16 +1,25 @@
-"""Situations at the end of a plugin's connection, and the times of many answers."""
+"""The end of a plugin's connection, and the times of many answers."""
 
 from __future__ import annotations
 
 import math
+import os
+import select
+import signal
+import sys
 import time
 from collections.abc import Iterator
+from subprocess import PIPE, Popen
+from typing import IO, cast
 
 from google.protobuf.message import Message
 
+from nri.errors import RegistrationError
+from nri.testing.contract import killed
 from nri.testing.contract.requests import named, of_container
 from nri.testing.contract.rules import Finding, Note, fails, holds
-from nri.testing.contract.starts import Bench, External, Start, accepted, ends
+from nri.testing.contract.starts import Bench, External, Launched, accepted
+from nri.testing.flavour import Flavour
 from nri.testing.plugin import Late
 
 END = 10.0
@@ -42,31 +51,44 @@ def repeated(bench: Bench) -> Iterator[Finding]:
 
 
 def connection_ends(bench: Bench) -> Iterator[Finding]:
-    """The runtime is killed and started again."""
+    """The runtime is killed, and does not end its plugins. It is started again."""
+    rule, sent, came = (
+        "ends-with-connection",
+        "the end of the connection",
+        f"the plugin is still running after {END:g} s",
+    )
+    is_fine = _joins_again(bench) if isinstance(bench.source, External) else _ends_with(bench.source, bench.flavour)
+    yield holds(rule) if is_fine else fails(rule, sent, came)
+
+
+def _joins_again(bench: Bench) -> bool:
+    """Whether a plugin that connects by itself connects again, or ends."""
     with bench.joined_start() as start:
         start.plugin.disconnect()
-        if _ends_or_joins(start):
-            yield holds("ends-with-connection")
-        else:
-            came = f"the plugin is still running after {END:g} s"
-            yield fails("ends-with-connection", "the end of the connection", came)
-
-
-def _ends_or_joins(start: Start) -> bool:
-    if start.listener is None:
-        return ends(start.process, END)
-    try:
-        if joined := accepted(start.listener, start.process, END):
-            joined.close()
-    except Late:
-        return False
+        try:
+            if start.listener and (joined := accepted(start.listener, start.process, END)):
+                joined.close()
+        except Late:
+            return False
     return True
 
 
-def terminated(bench: Bench) -> Iterator[Finding]:
-    """SIGTERM, as from systemd and the kubelet. Runtimes do not send it to plugins that they launch."""
-    if isinstance(bench.source, External):
-        with bench.joined_start() as start:
-            start.process.terminate()
-            if not ends(start.process, END):
-                yield Note("SIGTERM", f"the plugin is still running after {END:g} s")
+def _ends_with(source: Launched, flavour: Flavour) -> bool:
+    """Whether a launched plugin ends after its runtime, which is a process of its own. Raises RegistrationError."""
+    code = f"from {killed.__name__} import main; main()"
+    command = [sys.executable, "-P", "-c", code]
+    with Popen(command, stdin=PIPE, stdout=PIPE, text=True) as runtime:  # noqa: S603
+        stdin, stdout = cast(IO[str], runtime.stdin), cast(IO[str], runtime.stdout)
+        print(killed.told(source, flavour), file=stdin, flush=True)
+        pid = stdout.readline()
+        if not pid:
+            raise RegistrationError("the plugin has not joined")
+        plugin = os.pidfd_open(int(pid))
+        runtime.kill()
+    try:
+        has_ended = bool(select.select([plugin], [], [], END)[0])
+        if not has_ended:
+            signal.pidfd_send_signal(plugin, signal.SIGKILL)
+        return has_ended
+    finally:
+        os.close(plugin)

@@ -11,7 +11,7 @@ from nri.testing.contract.rules import Finding, Note, fails, holds
 from nri.testing.contract.starts import Bench, External, Start, ends, shown
 from nri.testing.plugin import Late, Lost
 
-LARGE = 1 << 20
+LARGE = 64 << 10
 """Newlines after the configuration. They are white space in YAML, TOML and JSON."""
 
 

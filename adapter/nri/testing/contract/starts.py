@@ -27,6 +27,8 @@ from nri.wire import Code, Request
 
 PATIENCE = 3
 """A late answer is waited for so many times longer than a runtime waits, so that only `answers-in-time` fails."""
+GRACE = 12.0
+"""Seconds for a plugin to end after SIGTERM. The adapter takes up to 10."""
 LONGEST = 200
 """Characters of a message in a verdict."""
 
@@ -165,12 +167,6 @@ class Start:
         _plain(lambda: self.plugin.synchronize(parts or [api.SynchronizeRequest()]))
 
 
-def _end(start: Start) -> None:
-    start.plugin.close("the situation is over")
-    start.process.kill()
-    start.process.wait()
-
-
 def _plain(step: Callable[[], None]) -> None:
     """Raises the reason of a failed step itself."""
     try:
@@ -188,6 +184,8 @@ class Bench:
     life: list[tuple[str, Message]]
     """The events of a pod with one container, in order."""
     patience: float = PATIENCE
+    ignores_sigterm: bool = False
+    """Whether the plugin has gone on after SIGTERM; then it is not waited for again."""
     slow: list[tuple[str, float]] = field(default_factory=list)
     """The calls whose answer was late or did not come, with the seconds that were waited."""
     blocked: str = ""
@@ -245,8 +243,17 @@ class Bench:
                 start = Start(Watched(self, trunk, launched, self.name), launched)
             else:
                 start = self._external(stack, self.source)
-            stack.callback(_end, start)
+            stack.callback(self._end, start)
             yield start
+
+    def _end(self, start: Start) -> None:
+        """Ends a plugin with SIGTERM first: one that is only killed or disconnected may try to join again."""
+        if start.process.poll() is None:
+            start.process.terminate()
+            self.ignores_sigterm = not ends(start.process, 0 if self.ignores_sigterm else GRACE)
+        start.plugin.close("the situation is over")
+        start.process.kill()
+        start.process.wait()
 
     def _external(self, stack: ExitStack, source: External) -> Start:
         listener = stack.enter_context(listening(source.socket))

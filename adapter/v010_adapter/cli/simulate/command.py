@@ -116,17 +116,17 @@ def parser() -> Parser:
 
 
 def _contradiction(options: Namespace) -> str:
-    has_plugin = options.plugin or options.legacy or options.conf or options.hooks or options.socket
+    launched = options.plugin or options.legacy or options.conf or options.hooks
     of_container = options.pod or options.name or options.command
     contradictions = {
-        "no plugin: use -plugin, -legacy, -conf, -hooks or -socket": not has_plugin,
+        "no plugin: use -plugin, -legacy, -conf, -hooks or -socket": not (launched or options.socket),
         "-legacy and -conf exclude each other": options.legacy and options.conf,
         "-event belongs to -legacy": options.event and not options.legacy,
         "-events and -container exclude each other": options.events and options.container,
         "-pod, -name and -command belong to -container": of_container and not options.container,
         "-runtime all and -o junit belong to -contract": not options.contract
         and (options.runtime == contract.ALL or options.output == contract.JUNIT),
-        "-contract is for -plugin": options.contract and not options.plugin,
+        "-contract starts the plugin: use -plugin, -legacy, -conf or -hooks": options.contract and not launched,
         "-pods excludes -events and -contract": options.pods and (options.events or options.contract),
         "-repeat, -rate, -seed and -max-p99 belong to -pods": load.given(options) and not options.pods,
     }
