@@ -13,7 +13,7 @@ import pytest
 from google.protobuf.message import Message
 
 from nri import Context, Plugin, api
-from nri.testing import Answer, Flavour, Load, Outcome, Runtime, load, processes
+from nri.testing import FLAVOURS, Answer, Load, Outcome, Runtime, load, processes
 from nri.testing.load import MAX_CONTAINERS, Figures, figures, percentile, play
 from nri.testing.node import Node
 from nri.testing.recorded import life
@@ -32,8 +32,8 @@ Event = tuple[str, str, str]
 class Scripted(Runtime):
     """A runtime with one plugin, which takes for each answer as long as the next number says."""
 
-    def __init__(self, *seconds: float, failing: str = "") -> None:
-        super().__init__(Flavour())
+    def __init__(self, *seconds: float, failing: str = "", flavour: str = "containerd/2.4.2") -> None:
+        super().__init__(FLAVOURS[flavour])
         self._seconds = cycle(seconds)
         self._failing = failing
         self.played: list[Event] = []
@@ -120,6 +120,12 @@ def test_after_a_failure_only_those_events_come_that_runtimes_send_then(failing:
     assert (result.conflicts, [one.event for one in result.figures if one.errors]) == ([], [failing])
     of_pods = {"RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"}
     assert {*names(runtime.played)} == of_pods | after | {failing}
+
+
+def test_cri_o_starts_a_container_in_spite_of_an_error() -> None:
+    runtime = Scripted(0.001, failing="StartContainer", flavour="cri-o/1.36.3")
+    play(runtime, pods=5)
+    assert runtime.played == played(pods=5)
 
 
 def test_requests_have_the_ids_of_their_pod_and_container() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
@@ -30,12 +30,6 @@ UPDATED, RESTARTED = 0.2, 0.1
 START = ("CreateContainer", "PostCreateContainer", "StartContainer", "PostStartContainer")
 UPDATE = ("UpdateContainer", "PostUpdateContainer")
 END = ("StopContainer", "RemoveContainer")
-AFTER_FAILURE = {
-    "RunPodSandbox": ("StopPodSandbox", "RemovePodSandbox"),
-    "CreateContainer": END,
-    "StartContainer": END,
-}
-"""The events that a pod or a container still has after one of these failed."""
 LOOK = 1.0
 """Seconds between two looks at the processes of the plugins."""
 
@@ -143,14 +137,9 @@ class Pod:
     id: str
     steps: deque[Step]
 
-    def failed(self, step: Step) -> None:
-        """Removes the events that runtimes do not send after the failure of this one."""
-        after = AFTER_FAILURE.get(step.event)
-        if after is not None:
-            kept = [
-                one for one in self.steps if one.event in after or one.container != (step.container or one.container)
-            ]
-            self.steps = deque(kept)
+    def failed(self, step: Step, after: Collection[str]) -> None:
+        """Leaves to the container of the failed event, or to the whole pod, only those events in `after`."""
+        self.steps = deque(one for one in self.steps if one.event in after or step.container not in ("", one.container))
 
 
 def planned(random: Random, known: set[str]) -> Pod:
@@ -213,8 +202,9 @@ class _Player:
                 free = queued
             step = pod.steps.popleft()
             outcome = self._event(pod, step)
-            if outcome.error:
-                pod.failed(step)
+            after = self._runtime.flavour.after_failure(step.event)
+            if outcome.error and after is not None:
+                pod.failed(step, after)
             answered = sum(answer.seconds for answer in outcome.answers)
             free += answered
             self._load.answered += answered
