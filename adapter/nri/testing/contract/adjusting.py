@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 from nri import api
 from nri.needs import unmet
 from nri.testing.contract.rules import Finding, fails, holds
-from nri.testing.contract.starts import Watched, shown
+from nri.testing.contract.watched import Watched, shown
 from nri.testing.flavour import Flavour
 from nri.testing.merge import Conflict, Merge
 
