@@ -83,15 +83,19 @@ def test_each_round_has_its_own_pods() -> None:
 
 def test_a_pods_events_come_in_the_order_of_runtimes() -> None:
     events = played(pods=200)
-    counts = set()
+    counts, reordered = set(), False
     for pod in {pod for _, pod, _ in events}:
         own = [(event, container) for event, of, container in events if of == pod]
         assert [own[0][0], own[-1][0]] == ["RunPodSandbox", "RemovePodSandbox"]
         containers = {container for _, container in own} - {""}
+        created, removed = ([of for event, of in own if event == one] for one in ("CreateContainer", "RemoveContainer"))
+        is_whole = "RemoveContainer" not in [event for event, _ in own[: own.index(("StopPodSandbox", ""))]]
+        reordered |= is_whole and created != removed
         counts.add(len({*containers}))
         for container in containers:
             line = [event for event, of in own if of == container]
             assert line in ([*load.START, *load.END], [*load.START, *load.UPDATE, *load.END])
+    assert reordered
     assert {0, 1, MAX_CONTAINERS} <= counts
     assert max(counts) > MAX_CONTAINERS  # some are created anew
 
@@ -112,7 +116,8 @@ def test_only_events_that_the_runtime_and_the_recording_know_are_played() -> Non
 )
 def test_after_a_failure_only_those_events_come_that_runtimes_send_then(failing: str, after: set[str]) -> None:
     runtime = Scripted(0.001, failing=failing)
-    play(runtime, pods=30)
+    result = play(runtime, pods=30)
+    assert (result.conflicts, [one.event for one in result.figures if one.errors]) == ([], [failing])
     of_pods = {"RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"}
     assert {*names(runtime.played)} == of_pods | after | {failing}
 
@@ -197,6 +202,11 @@ def test_figures_are_those_of_the_answers() -> None:
     assert found == Figures(NAME, "StartContainer", 100, 0.5, 0.9, 0.99, 1.0, 0.495, 1, 2, "first")
 
 
+def test_the_events_are_in_the_order_of_a_pods_life() -> None:
+    found = play(Scripted(0.001), pods=30).figures
+    assert [one.event for one in found] == [*life()]
+
+
 def test_problems_are_drops_errors_conflicts_and_what_is_too_slow() -> None:
     slow = Figures(NAME, "StartContainer", 9, 0.01, 0.02, 0.03, 0.04, 0.015, 0, 2, "no")
     result = Load(figures=[slow], dropped={NAME: "why"}, conflicts=["who"])
@@ -228,6 +238,15 @@ def test_the_processes_of_a_plugin_are_its_group_and_their_descendants() -> None
 
     stats = {1: stat(0, 1), 10: stat(1, 10), 11: stat(10, 10), 12: stat(11, 12), 13: stat(1, 10), 14: stat(1, 14)}
     assert processes.family(10, stats) == {10, 11, 12, 13}
+
+
+def test_usage_is_the_largest_memory_and_the_processor_time_of_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks, memory = [100, 120, 150], [5, 7, 6]
+    monkeypatch.setattr(processes, "_stats", lambda: {10: [0, 1, 10, *[0] * 8, ticks.pop(0), 0, 0, 0]})
+    monkeypatch.setattr(processes, "_memory", lambda pid: memory.pop(0))
+    meter = processes.Meter([cast(Any, type("Fake", (), {"name": NAME, "process": type("", (), {"pid": 10})}))])
+    meter.look()
+    assert meter.usage == {NAME: processes.Usage(1, 150 * processes.TICK - 100 * processes.TICK, 7)}
 
 
 FORKS = """r, w = os.pipe(); globals()["kept"] = w; os.fork() or (os.close(w), os.read(r, 1), os._exit(0))"""
@@ -308,6 +327,14 @@ def test_json_has_figures_drops_and_problems(simulate: Simulate) -> None:
     assert (figures_of["plugin"], figures_of["event"]) == (NAME, "CreateContainer")
     assert figures_of["answers"] == result["containers"] > 0
     assert {*result["usage"][NAME]} == {"processes", "cpu", "memory"}
+
+
+def test_the_flags_decide_on_the_load(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: dict[str, object] = {}
+    monkeypatch.setattr(load, "play", lambda runtime, **options: told.update(options) or Load())
+    words = ["-pods", 4, "-repeat", 3, "-rate", 2.5, "-seed", 7]
+    code, _ = simulate.json("-plugin", simulate.sets(NAME), *words)
+    assert (code, told) == (0, told | {"pods": 4, "repeat": 3, "rate": 2.5, "seed": 7})
 
 
 def test_the_table_has_a_line_for_each_plugin_and_event(simulate: Simulate) -> None:

@@ -65,8 +65,9 @@ def _lines(load: Load, flavour: Flavour) -> Iterator[str]:
     for name, used in load.usage.items():
         memory = f"{used.memory / 1e6:.1f} MB of memory, processes: {used.processes}"
         yield f"{name}: {used.cpu:.2f} s of processor time, {memory}"
-    turns = load.waited - load.answered
-    yield f"the pods waited {load.waited:.1f} s in all: {turns:.1f} s for their turn, {load.answered:.1f} s for answers"
+    each, turns = load.waited / max(load.pods, 1), load.waited - load.answered
+    parts = f"{turns:.1f} s for their turn, {load.answered:.1f} s for answers"
+    yield f"the pods waited {load.waited:.1f} s in all, {each:.1f} s each: {parts}"
 
 
 def _number(text: str) -> int:
