@@ -70,6 +70,21 @@ def test_a_validator_is_asked(plugins: Plugins) -> None:
     assert (failure.rule.name, failure.sent[:27]) == ("answers-events", "ValidateContainerAdjustment")
 
 
+def test_notes_fail_no_test(plugins: Plugins) -> None:
+    """What sets a field, and does not give the same answer twice."""
+    adjusts = """
+        if method == "CreateContainer":
+            seen.add(len(seen))
+            adjust = api.ContainerAdjustment(env=[api.KeyValue(key="A", value=str(len(seen)))])
+            return api.CreateContainerResponse(adjust=adjust).SerializeToString()"""
+    report = judged(plugins, sound(adjusts))
+    assert named(report) == []
+    notes = {note.subject: note.text for note in report.notes}
+    assert notes.keys() == {"conflicts", "configuration", "idempotence", "time"}
+    assert notes["conflicts"].startswith('plugins "10-a" and "another plugin" both tried to set Env A')
+    assert notes["configuration"] == "empty text is taken, broken text is taken, large text is taken"
+
+
 # ---- time, and the end
 
 
