@@ -132,7 +132,7 @@ def nri_runtime():
 
 def test_every_command_of_ci_is_understood() -> None:
     simulated = re.findall(r"v010-adapter simulate (.*)", TESTING.read_text())
-    assert len(simulated) == 6
+    assert len(simulated) == 7
     for words in simulated:
         parser("simulate").parse_args(shlex.split(words.partition(" 2>")[0].partition(" >")[0]))
     jobs = [yaml.safe_load(text) for text in blocks(TESTING, "yaml")]

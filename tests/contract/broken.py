@@ -63,7 +63,7 @@ BROKEN = {
             stopped.add(pod.id)""",
     "unknown-container": """
         if method == "CreateContainer": seen.add(container.id)
-        if method == "StartContainer" and container.id not in seen: die()""",
+        if method == "RemoveContainer" and container.id not in seen: die()""",
     "interleaved-containers": """
         if method == "StartContainer":
             if seen: die()
@@ -75,13 +75,13 @@ BROKEN = {
         "api.ContainerAdjustment(linux=api.LinuxContainerAdjustment(resources="
         "api.LinuxResources(memory=api.LinuxMemory(swap=api.OptionalInt64(value=5)))))"
     ),
-    "stops-are-not-refused": 'if method == "StopPodSandbox": raise CallError(2, "no")',
+    "lets-pods-stop": 'if method == "StopPodSandbox": raise CallError(2, "no")',
     "refused-updates": f"""
         if any(getattr(one, "code", 0) for one in plugin.heard): die()
         if method == "StartContainer": plugin.ask("UpdateContainers", {WANTED})""",
 }
 """What breaks a rule, and no other."""
-UNDER = {"crashes-no-runtime": WITH_0_11, "repeated-stop": WITH_CRIO, "stops-are-not-refused": WITH_CRIO}
+UNDER = {"crashes-no-runtime": WITH_0_11, "repeated-stop": WITH_CRIO, "lets-pods-stop": WITH_CRIO}
 
 
 def patient(name: str = NEWEST) -> Flavour:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from nri.testing import Late, launch
-from nri.testing.contract import ending, starts
+from nri.testing.contract import ending, starts, watched
 from nri.testing.plugin import Plugin
 from tests.runtime.fixtures import forked, plugins
 from tests.runtime.simulation import simulate
@@ -32,9 +32,9 @@ def executed(monkeypatch: pytest.MonkeyPatch) -> None:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """No plugin is waited for while it waits for the answer to its UpdateContainers."""
 
-    def wait(self: starts.Watched, done: Callable[[], bool], timeout: float) -> None:
+    def wait(self: watched.Watched, done: Callable[[], bool], timeout: float) -> None:
         Plugin._wait(self, lambda: done() or bool(self._held), timeout)
         if not done():
             raise Late("no answer")
 
-    monkeypatch.setattr(starts.Watched, "_wait", wait)
+    monkeypatch.setattr(watched.Watched, "_wait", wait)

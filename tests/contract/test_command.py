@@ -49,16 +49,16 @@ def test_the_command_prints_a_line_for_each_rule(plugins: Plugins, simulate: Sim
 
 @pytest.mark.usefixtures("waiting")
 def test_the_command_prints_json_and_junit(plugins: Plugins, simulate: Simulate) -> None:
-    path = plugins.write("10-a", sound(BROKEN["stops-are-not-refused"]))
+    path = plugins.write("10-a", sound(BROKEN["lets-pods-stop"]))
     code, lines = simulate.json("-contract", "-plugin", path, "-runtime", "all")
     assert code == 1
     failed = [(line["runtime"], line["rule"], line["came"]) for line in lines if line.get("result") == "fails"]
-    assert failed == [(f"cri-o {version}", "stops-are-not-refused", "error 2: no") for version in ("1.34.0", "1.36.3")]
+    assert failed == [(f"cri-o {version}", "lets-pods-stop", "error 2: no") for version in ("1.34.0", "1.36.3")]
     assert len([line for line in lines if "rule" in line]) == len(RULES) * len(FLAVOURS)
     code, out = simulate.text("-contract", "-plugin", path, "-runtime", WITH_CRIO, "-o", "junit")
     (suite,) = ElementTree.fromstring(out)  # noqa: S314 - it is our own
     assert (code, suite.get("tests"), suite.get("failures")) == (1, str(len(RULES)), "1")
-    (failure,) = suite.findall("testcase[@name='stops-are-not-refused']/failure")
+    (failure,) = suite.findall("testcase[@name='lets-pods-stop']/failure")
     assert failure.get("message") == "error 2: no"
     assert len(suite.findall("testcase/skipped")) == int(suite.get("skipped", ""))
 

@@ -21,7 +21,7 @@ def test_a_sound_plugin_keeps_all_rules_under_each_runtime(plugins: Plugins, nam
     is_crio = name.startswith("cri-o")
     skipped = {"valid-name", "merges", "crashes-no-runtime", "changes-are-applied"}
     skipped |= {"updates-do-not-block", "refused-updates"}
-    skipped |= set() if is_crio else {"repeated-stop", "stops-are-not-refused"}
+    skipped |= set() if is_crio else {"repeated-stop", "lets-pods-stop"}
     assert {one.rule.name for one in report.verdicts if one.result is Result.DOES_NOT_APPLY} == skipped
 
 
@@ -68,6 +68,21 @@ def test_a_validator_is_asked(plugins: Plugins) -> None:
     dies = f'{configure}\nif method == "ValidateContainerAdjustment" and message.plugins[0].name == "a": die()'
     failure = judged(plugins, sound(dies)).failures[0]
     assert (failure.rule.name, failure.sent[:27]) == ("answers-events", "ValidateContainerAdjustment")
+
+
+def test_notes_fail_no_test(plugins: Plugins) -> None:
+    """What sets a field, and does not give the same answer twice."""
+    adjusts = """
+        if method == "CreateContainer":
+            seen.add(len(seen))
+            adjust = api.ContainerAdjustment(env=[api.KeyValue(key="A", value=str(len(seen)))])
+            return api.CreateContainerResponse(adjust=adjust).SerializeToString()"""
+    report = judged(plugins, sound(adjusts))
+    assert named(report) == []
+    notes = {note.subject: note.text for note in report.notes}
+    assert notes.keys() == {"conflicts", "configuration", "idempotence", "time"}
+    assert notes["conflicts"].startswith('plugins "10-a" and "another plugin" both tried to set Env A')
+    assert notes["configuration"] == "empty text is taken, broken text is taken, large text is taken"
 
 
 # ---- time, and the end

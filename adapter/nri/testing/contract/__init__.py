@@ -14,7 +14,8 @@ from nri.errors import NRIError
 from nri.testing.contract import ending, events, joining
 from nri.testing.contract.requests import pod_life
 from nri.testing.contract.rules import RULES, Finding, Note, Result, Rule, Verdict, does_not_apply, fails, holds
-from nri.testing.contract.starts import GRACE, Bench, External, Launched, Running, Source, shown
+from nri.testing.contract.starts import GRACE, Bench, External, Launched, Running, Source
+from nri.testing.contract.watched import shown
 from nri.testing.flavour import Flavour
 from nri.testing.plugin import Late
 
@@ -54,7 +55,7 @@ def judge(source: Source, flavour: Flavour, life: Sequence[tuple[str, Message]] 
 
     Raises OSError if the plugin cannot be started.
     """
-    bench = Bench(source, flavour, list(life) or pod_life(flavour))
+    bench = Bench(source=source, flavour=flavour, life=list(life) or pod_life(flavour))
     findings: list[Finding] = []
     findings += _played(joining.joins, bench)
     if bench.events:
@@ -95,9 +96,9 @@ def _of_all(bench: Bench) -> Iterator[Finding]:
     elif bench.has_updated:
         yield holds("updates-do-not-block")
     if bench.flavour.name == "cri-o" and bench.refused_stops:
-        yield fails("stops-are-not-refused", *bench.refused_stops[0])
-    elif bench.flavour.name == "cri-o" and (bench.subscribed("StopContainer") or bench.subscribed("StopPodSandbox")):
-        yield holds("stops-are-not-refused")
+        yield fails("lets-pods-stop", *bench.refused_stops[0])
+    elif bench.flavour.name == "cri-o" and bench.subscribed("StopPodSandbox"):
+        yield holds("lets-pods-stop")
 
 
 def _verdict(rule: Rule, findings: Sequence[Finding], bench: Bench) -> Verdict:
@@ -121,7 +122,7 @@ def _why_not(rule: Rule, bench: Bench) -> str:
     return {
         "valid-name": "the runtime launches the plugin",
         **dict.fromkeys(("merges", "crashes-no-runtime", "changes-are-applied"), no_changes),
-        "stops-are-not-refused": f"{bench.flavour.name} only logs the error",
+        "lets-pods-stop": f"{bench.flavour.name} only logs the error",
         "updates-do-not-block": "the plugin has not called UpdateContainers",
         "refused-updates": "the plugin has not called UpdateContainers",
     }.get(rule.name, "it was not played")

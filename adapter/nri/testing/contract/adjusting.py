@@ -10,8 +10,8 @@ from google.protobuf.message import Message
 
 from nri import api
 from nri.needs import unmet
-from nri.testing.contract.rules import Finding, fails, holds
-from nri.testing.contract.starts import Watched, shown
+from nri.testing.contract.rules import Finding, Note, fails, holds
+from nri.testing.contract.watched import Watched, shown
 from nri.testing.flavour import Flavour
 from nri.testing.merge import Conflict, Merge
 
@@ -28,6 +28,8 @@ def judged(plugin: Watched, flavour: Flavour, method: str, request: Any, reply: 
         yield holds("merges")
     except Conflict as conflict:
         yield fails("merges", sent, f"{shown(reply)}: {conflict}")
+    else:
+        yield from _conflicts(plugin.name, request, reply)
     nri = tuple(map(int, re.findall(r"\d+", flavour.nri)[:3]))
     crashing = [f"{change.place}: {need.before}" for change, need in unmet(adjust, nri) if need.crashes(nri)]
     yield fails("crashes-no-runtime", sent, "; ".join(crashing)) if crashing else holds("crashes-no-runtime")
@@ -36,6 +38,16 @@ def judged(plugin: Watched, flavour: Flavour, method: str, request: Any, reply: 
     for update in updates:
         lost += [*_memory(f"update of {update.container_id}", update.linux.resources)]
     yield fails("changes-are-applied", sent, "; ".join(lost)) if lost else holds("changes-are-applied")
+
+
+def _conflicts(plugin: str, request: Message, reply: Message) -> Iterator[Finding]:
+    """Yields a note about the first thing that no plugin before this one may have set."""
+    merge = Merge(request)
+    merge.apply("another plugin", reply)
+    try:
+        merge.apply(plugin, reply)
+    except Conflict as conflict:
+        yield Note("conflicts", f"{conflict}: the event fails, unless the plugin removes it first")
 
 
 def _removals(request: Any, adjust: api.ContainerAdjustment) -> Iterator[str]:

@@ -30,9 +30,9 @@ REPEATS, AT_MOST = 100, 5.0
 
 def repeated(bench: Bench) -> Iterator[Finding]:
     """Many containers are created and removed. Nothing but a late answer fails here."""
-    if not bench.subscribed("CreateContainer"):
-        return
     calls = of_container(bench.life, methods=["CreateContainer", "StopContainer", "RemoveContainer"])
+    if not calls or calls[0][0] != "CreateContainer" or not bench.subscribed("CreateContainer"):
+        return
     with bench.joined() as plugin:
         seconds: list[float] = []
         answers = [plugin.ask(*calls[0]) for _ in range(2)]

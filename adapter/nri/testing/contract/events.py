@@ -13,7 +13,8 @@ from nri.testing.contract import requests
 from nri.testing.contract.adjusting import judged
 from nri.testing.contract.requests import HIGHEST, Call, named, of_container
 from nri.testing.contract.rules import Finding, does_not_apply, fails, holds
-from nri.testing.contract.starts import Bench, Watched, shown
+from nri.testing.contract.starts import Bench
+from nri.testing.contract.watched import Watched, shown
 from nri.testing.plugin import Lost
 from nri.wire import Code
 
@@ -114,7 +115,7 @@ def _situation(
 def _picked(calls: list[Call], *methods: str) -> list[Call]:
     """Returns usual events in another order."""
     found = dict(calls)
-    return [(method, found[method]) for method in methods]
+    return [(method, found[method]) for method in methods if method in found]
 
 
 def _extremes(calls: list[Call]) -> Iterator[Call]:
@@ -144,11 +145,6 @@ def _interleaved(calls: list[Call]) -> Iterator[Call]:
     yield from _picked(calls, "StopPodSandbox", "RemovePodSandbox")
 
 
-def _unknown_container(calls: list[Call]) -> list[Call]:
-    methods = ["StartContainer", "PostStartContainer", "UpdateContainer", "StopContainer", "RemoveContainer"]
-    return named(of_container(calls, methods=methods), "unknown")
-
-
 UNUSUAL = (
     _situation("sparse-messages", requests.sparse),
     _situation("extreme-values", _extremes),
@@ -160,7 +156,7 @@ UNUSUAL = (
         lambda calls: _picked(calls, "RunPodSandbox", "StopPodSandbox", "StopPodSandbox", "RemovePodSandbox"),
         runtime="cri-o",
     ),
-    _situation("unknown-container", _unknown_container),
+    _situation("unknown-container", lambda calls: named(_picked(calls, "RemoveContainer"), "unknown")),
     _situation("interleaved-containers", _interleaved),
 )
 """Situations in which a plugin only has to stay connected."""

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from nri.errors import CallError, RegistrationError
 from nri.testing.contract.requests import CONTAINERS, PODS, full_node
 from nri.testing.contract.rules import Finding, Note, fails, holds
-from nri.testing.contract.starts import Bench, External, Start, ends, shown
+from nri.testing.contract.starts import Bench, External, Start, ends
+from nri.testing.contract.watched import shown
 from nri.testing.plugin import Late, Lost
 
 LARGE = 64 << 10

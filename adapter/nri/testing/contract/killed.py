@@ -26,7 +26,8 @@ def told(source: Launched, flavour: Flavour) -> str:
 def main() -> None:
     """Takes the plugin of stdin into service, and prints its pid."""
     (path, *names), output, state, flavour = json.loads(sys.stdin.readline())
-    bench = Bench(Launched(PluginFile(Path(path), *names), output, state), Flavour(**flavour), [])
+    source = Launched(PluginFile(Path(path), *names), output, state)
+    bench = Bench(source=source, flavour=Flavour(**flavour), life=[])
     try:
         with bench.joined_start() as start:
             process = start.plugin.process

@@ -51,6 +51,7 @@ Finding = Verdict | Note
 
 _NRI = "NRI 0.12.5, pkg/adaptation"
 _CONTAINERD = "containerd 2.4.2, internal/nri/nri.go"
+_CRI = "containerd 2.4.2, internal/cri/nri/nri_api_linux.go"
 _CRIO = "CRI-O 1.36.3"
 _DROPPED = "the runtime closes the connection, kills a launched plugin, and goes on without it"
 
@@ -123,7 +124,7 @@ _RULES = (
         "The plugin survives a container without linux, resources, env, mounts, labels, and a pod with an id alone.",
         "the events of such a container",
         _DROPPED,
-        f"{_CONTAINERD}: podSandboxToNRI, of a pod that is gone; moby 29, daemon/internal/nri/nri.go: containerToNRI",
+        f"{_CRI}: nriPodSandbox, of a pod that is gone; Docker 29, daemon/internal/nri/nri.go: containerToNRI",
     ),
     Rule(
         "extreme-values",
@@ -144,28 +145,28 @@ _RULES = (
         "The plugin survives a container that is stopped and removed without a start, and comes again with a new id.",
         "CreateContainer, StopContainer, RemoveContainer, CreateContainer with a new id",
         _DROPPED,
-        f"{_CONTAINERD}: CreateContainer sets the state Created even if it fails; {_CRIO}, internal/nri/nri.go",
+        f"{_CRI}: UndoCreateContainer; {_CRIO}, server/nri-api.go: undoCreateContainer",
     ),
     Rule(
         "stop-after-pod",
         "The plugin survives StopContainer after the StopPodSandbox of its pod.",
         "StopPodSandbox, then StopContainer with a pod with an id alone",
         _DROPPED,
-        f"{_CONTAINERD}: NotifyContainerExit starts a goroutine",
+        f"{_CRI}: NotifyContainerExit, which does not wait for its turn",
     ),
     Rule(
         "repeated-stop",
         "The plugin survives a second StopPodSandbox of the same pod.",
         "StopPodSandbox twice",
         _DROPPED,
-        f"{_CRIO}, internal/nri/nri.go: StopPodSandbox keeps no state; the kubelet repeats the call",
+        f"{_CRIO}, server/sandbox_stop_linux.go: stopPodSandbox, if a later plugin has refused the first",
     ),
     Rule(
         "unknown-container",
-        "The plugin survives events of a container that neither Synchronize nor CreateContainer has named.",
-        "StartContainer, UpdateContainer, StopContainer, RemoveContainer",
+        "The plugin survives the removal of a container that neither Synchronize nor CreateContainer has named.",
+        "RemoveContainer after the start of the plugin",
         _DROPPED,
-        "containerd 2.4.2, internal/cri/nri/nri_api_linux.go: ListContainers leaves out exited containers",
+        f"{_CRI}: ListContainers leaves out exited containers, whose removal is reported",
     ),
     Rule(
         "interleaved-containers",
@@ -203,11 +204,11 @@ _RULES = (
         "NRI 0.8.0 to 0.12.5, pkg/adaptation/result.go; pkg/runtime-tools/generate/generate.go: AdjustResources",
     ),
     Rule(
-        "stops-are-not-refused",
-        "The plugin answers StopContainer and StopPodSandbox without an error.",
-        "all situations",
+        "lets-pods-stop",
+        "The plugin answers StopPodSandbox without an error.",
+        "all situations, under CRI-O",
         "CRI-O fails the call, and the kubelet repeats it: the pod stays in Terminating. containerd logs the error",
-        f"{_CRIO}, server/sandbox_stop.go: stopPodSandbox; server/container_stop.go: stopContainer",
+        f"{_CRIO}, server/sandbox_stop_linux.go: stopPodSandbox",
     ),
     Rule(
         "updates-do-not-block",
