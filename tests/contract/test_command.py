@@ -79,6 +79,17 @@ def test_the_command_refuses_what_contradicts_itself(plugins: Plugins, simulate:
     assert "-contract starts the plugin" in simulate.refused("-contract", "-socket", "/nowhere")
 
 
+def test_what_cannot_be_started(simulate: Simulate, tmp_path: Path) -> None:
+    path = tmp_path / "10-a"
+    path.write_text("#!/nowhere/interpreter\n")
+    path.chmod(0o755)
+    assert f"{path}: " in simulate.refused("-contract", "-plugin", path)
+    at = tmp_path / "nri.sock"
+    at.write_text("")
+    assert f"{at}: Address already in use" in simulate.refused("-contract", "-socket", at, "-plugin", path)
+    assert at.read_text() == ""
+
+
 def test_the_page_has_the_rules_of_the_code() -> None:
     text = (ROOT / "docs/testing-plugins.md").read_text()
     rows = re.findall(r"^\| `([a-z-]+)` \| (.*?) \| (.*?) \| (.*?) \|$", text, re.MULTILINE)

@@ -10,7 +10,7 @@ from nri.testing import FLAVOURS
 from nri.testing.contract import RULES, Result, ending
 from tests.runtime.fixtures import Plugins
 
-from .broken import BROKEN, NEWEST, UNDER, WANTED, judged, named, of, patient, sound
+from .broken import ADJUST, BROKEN, NEWEST, UNDER, WANTED, WITH_CRIO, judged, named, of, patient, sound
 
 
 @pytest.mark.parametrize("name", FLAVOURS)
@@ -32,6 +32,33 @@ def test_a_plugin_that_breaks_one_rule_is_named_by_that_rule_alone(plugins: Plug
     (failure,) = report.failures
     assert failure.sent
     assert failure.came
+
+
+LINUX = "api.ContainerAdjustment(linux=api.LinuxContainerAdjustment({}))"
+MEMORY = LINUX.format("resources=api.LinuxResources(memory=api.LinuxMemory({}))")
+VARIABLES = "api.ContainerAdjustment(env=[{}])"
+ERRNO = LINUX.format(
+    'seccomp_policy=api.LinuxSeccomp(syscalls=[api.LinuxSyscall(names=["a"], errno_ret=api.OptionalUInt32(value=1))])'
+)
+CHANGES = [
+    (VARIABLES.format('api.KeyValue(key="-FOO")'), NEWEST, "changes-are-applied", "process.env[FOO]: NRI does not"),
+    (VARIABLES.format('api.KeyValue(key="-FOO"), api.KeyValue(key="FOO", value="1")'), NEWEST, "", ""),
+    (VARIABLES.format('api.KeyValue(key="-OTHER")'), NEWEST, "", ""),
+    ('api.ContainerAdjustment(args=["", "a"])', "containerd/2.0.14", "changes-are-applied", "process.args: older"),
+    ('api.ContainerAdjustment(args=["", "a"])', NEWEST, "", ""),
+    (MEMORY.format("limit=api.OptionalInt64(value=5), swap=api.OptionalInt64(value=5)"), NEWEST, "", ""),
+    (MEMORY.format("reservation=api.OptionalInt64(value=5)"), NEWEST, "changes-are-applied", "adjust: linux.resources"),
+    (ERRNO, WITH_CRIO, "crashes-no-runtime", "linux.seccomp.syscalls[0].errnoRet: NRI 0.10 and 0.11 crash"),
+    (ERRNO, "containerd/2.0.14", "changes-are-applied", "linux.seccomp.syscalls[0].errnoRet: NRI 0.10 and 0.11 crash"),
+    (ERRNO, NEWEST, "", ""),
+]
+
+
+@pytest.mark.parametrize(("adjust", "runtime", "rule", "came"), CHANGES)
+def test_what_becomes_of_a_change(plugins: Plugins, adjust: str, runtime: str, rule: str, came: str) -> None:
+    report = judged(plugins, sound(ADJUST.format(adjust)), patient(runtime))
+    assert named(report) == [rule] * bool(rule)
+    assert [verdict.came[: len(came)] for verdict in report.failures] == [came] * bool(rule)
 
 
 ANSWERS = {

@@ -6,7 +6,6 @@ A plugin may watch the process that has launched it. So the end of a runtime can
 from __future__ import annotations
 
 import json
-import signal
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -32,6 +31,6 @@ def main() -> None:
         with bench.joined_start() as start:
             process = start.plugin.process
             print(process.pid if process else "", flush=True)
-            signal.pause()
+            sys.stdin.read()  # until it is killed; if its parent ends before, the plugin is ended
     except NRIError:
         sys.exit(1)

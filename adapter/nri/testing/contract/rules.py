@@ -121,7 +121,7 @@ _RULES = (
     ),
     Rule(
         "sparse-messages",
-        "The plugin survives a container without linux, resources, env, mounts, labels, and a pod with an id alone.",
+        "The plugin survives a container without resources, env, mounts, labels; a pod without linux, namespace.",
         "the events of such a container",
         _DROPPED,
         f"{_CRI}: nriPodSandbox, of a pod that is gone; Docker 29, daemon/internal/nri/nri.go: containerToNRI",
@@ -149,7 +149,7 @@ _RULES = (
     ),
     Rule(
         "stop-after-pod",
-        "The plugin survives StopContainer after the StopPodSandbox of its pod.",
+        "The plugin survives StopContainer after StopPodSandbox, with a pod of which only the id is known.",
         "StopPodSandbox, then StopContainer with a pod with an id alone",
         _DROPPED,
         f"{_CRI}: NotifyContainerExit, which does not wait for its turn",
@@ -221,7 +221,7 @@ _RULES = (
         "refused-updates",
         "The plugin survives the error of an UpdateContainers, as after the end of the container.",
         "the life of a pod; UpdateContainers is answered with an error",
-        "the plugin ends, or breaks the protocol: it is dropped",
+        _DROPPED,
         "containerd 2.4.2, internal/nri/domain.go: updateContainers",
     ),
     Rule(

@@ -21,6 +21,7 @@ from v010_adapter.cli.arguments import FINDINGS, FINE, count
 from v010_adapter.cli.simulate.play import STDERR
 from v010_adapter.cli.simulate.trial import Scratch
 from v010_adapter.cli.terminal import BOLD, GREEN, RED, announce_if_slow, are_wanted, painted
+from v010_adapter.errors import ConfigError, reason_of
 
 ALL = "all"
 """The value of -runtime that plays each runtime."""
@@ -44,7 +45,10 @@ def _reports(
             source = External(socket, partial(subprocess.Popen, [plugin.path], stdin=subprocess.DEVNULL, stdout=STDERR))
         for flavour in flavours:
             with announce_if_slow(f"playing {flavour.name} {flavour.version} to {plugin.name}"):
-                report = judge(source, flavour, life)
+                try:
+                    report = judge(source, flavour, life)
+                except OSError as error:
+                    raise ConfigError(str(plugin.path if socket is None else socket), reason_of(error)) from None
             yield replace(report, plugin=plugin.name)
 
 
