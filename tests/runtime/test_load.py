@@ -215,11 +215,12 @@ def test_the_events_are_in_the_order_of_a_pods_life() -> None:
 
 def test_problems_are_drops_errors_conflicts_and_what_is_too_slow() -> None:
     slow = Figures(NAME, "StartContainer", 9, 0.01, 0.02, 0.03, 0.04, 0.015, 0, 2, "no")
-    result = Load(figures=[slow], dropped={NAME: "why"}, conflicts=["who"])
+    result = Load(figures=[slow], dropped={NAME: "why"}, conflicts=["who", "else"])
     others = ["plugin 10-a was dropped: why", "10-a StartContainer: 2 of 9 answers are errors, first: no"]
-    assert result.problems() == result.problems(0.03) == [*others, "conflict: who"]
+    both = "2 events had conflicts, first: who"
+    assert result.problems() == result.problems(0.03) == [*others, both]
     late = "10-a StartContainer: p99 is 30.0 ms, more than 29.9 ms"
-    assert result.problems(0.0299) == [*others, late, "conflict: who"]
+    assert result.problems(0.0299) == [*others, late, both]
 
 
 def test_two_plugins_that_want_the_same_are_a_conflict() -> None:
@@ -235,7 +236,7 @@ def test_two_plugins_that_want_the_same_are_a_conflict() -> None:
         node.add(Sets(), name="a")
         result = node.load(Sets(), pods=5)
     assert result.containers == len(result.conflicts) > 0
-    assert result.problems()[0].startswith("conflict: CreateContainer: ")
+    assert result.problems()[0].startswith(f"{result.containers} events had conflicts, first: CreateContainer: ")
 
 
 def test_the_processes_of_a_plugin_are_its_group_and_their_descendants() -> None:

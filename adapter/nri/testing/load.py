@@ -97,7 +97,9 @@ class Load:
             if one.p99 > max_p99:
                 limit = f"{max_p99 * 1000:g} ms"
                 found.append(f"{one.plugin} {one.event}: p99 is {one.p99 * 1000:.1f} ms, more than {limit}")
-        return found + [f"conflict: {one}" for one in self.conflicts]
+        if self.conflicts:
+            found.append(f"{len(self.conflicts)} events had conflicts, first: {self.conflicts[0]}")
+        return found
 
 
 def play(
@@ -117,7 +119,8 @@ def play(
     is queued when the one before is answered. The same seed makes the same pods; without a rate, all events come in the
     same order. `life` has the request of each event, by default those of a recorded pod: ids and names are replaced,
     and an event that it lacks is not played. Each plugin has `timeout` seconds to answer, by default those of the
-    flavour. `progress` is called before each event with the number of the events so far, and of all events.
+    flavour. The answers of validators are not measured. `progress` is called before each event with the number of the
+    events so far, and of all events.
     """
     life = recorded_life() if life is None else life
     known = {event for event in life if runtime.flavour.valid_events >> (events.CALLS[event].event - 1) & 1}
