@@ -20,6 +20,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forks plugins off, and waits longer than a slow machine needs for the end of one."""
     monkeypatch.setattr(starts, "spawn", forked)
     monkeypatch.setattr(ending, "END", 60)
+    monkeypatch.setattr(ending, "CONNECT", 60)
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ def test_the_command_prints_a_line_for_each_rule(plugins: Plugins, simulate: Sim
     assert lines[at + 1 : at + 4] == [f"    rule: {rule.holds}", "    sent: FutureEvent {}", "    came: error 2: what?"]
     assert lines[at + 4 : at + 6] == [f"    then: {rule.otherwise}", f"    source: {rule.source}"]
     assert "registers               holds" in lines
-    assert "does not apply, because the runtime launches the plugin: valid-name" in lines
+    assert "does not apply, because the runtime launches the plugin: valid-name, starts-before-runtime" in lines
     assert lines[-2] == f"{len(RULES)} rules, 1 failure"
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
+import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,23 +24,27 @@ from .broken import NEWEST, RUN, named, of, patient, sound
 # ---- plugins that connect by themselves
 
 
-def external(plugins: Plugins, source: str) -> Report:
-    """Judges a plugin that connects to the runtime's socket."""
-    path, at = plugins.write("10-a", source), plugins.path / "nri.sock"
+CONNECTS = """
+import socket
+trunk = socket.socket(socket.AF_UNIX)
+try:
+    trunk.connect(sys.argv[0] + ".sock")
+except OSError:
+    {otherwise}
+os.environ["NRI_PLUGIN_SOCKET"] = str(trunk.detach())
+"""
 
-    def run() -> Running:
-        with socket.socket(socket.AF_UNIX) as trunk:
-            trunk.connect(str(at))
-            environment = {"NRI_PLUGIN_SOCKET": str(trunk.fileno())}
-            return subprocess.Popen([path], env=environment, pass_fds=[trunk.fileno()])
 
-    return judge(External(at, run), patient())
+def external(plugins: Plugins, source: str, otherwise: str = "sys.exit(1)") -> Report:
+    """Judges a plugin that connects to a socket."""
+    path = plugins.write("10-a", CONNECTS.format(otherwise=otherwise) + source)
+    return judge(External(Path(f"{path}.sock"), partial(subprocess.Popen, [path])), patient())
 
 
 def test_a_plugin_that_connects_by_itself(plugins: Plugins) -> None:
     report = external(plugins, sound())
     assert named(report) == []
-    assert of(report, "valid-name").result is Result.HOLDS
+    assert of(report, "valid-name").result is of(report, "starts-before-runtime").result is Result.HOLDS
     assert not any(note.subject == "SIGTERM" for note in report.notes)
 
 
@@ -58,6 +63,24 @@ def test_a_plugin_that_connects_by_itself_and_does_not_join_again(
     report = external(plugins, source)
     assert named(report) == ["ends-with-connection"]
     assert any(note.subject == "SIGTERM" for note in report.notes)
+
+
+def test_a_plugin_that_waits_for_the_socket(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ending, "FIRST_TRY", 0.1)
+    wait = "while not os.path.exists(sys.argv[0] + '.sock'): time.sleep(0.01)"
+    assert named(external(plugins, sound(), f"{wait}\n    trunk.connect(sys.argv[0] + '.sock')")) == []
+
+
+def test_a_plugin_that_gives_up_without_an_end(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
+    def tried(process: Running, timeout: float) -> bool:
+        while not (plugins.path / "10-a.tried").exists():
+            time.sleep(0.01)
+        return False
+
+    monkeypatch.setattr(ending, "ends", tried)
+    monkeypatch.setattr(ending, "CONNECT", 0.1)
+    gives_up = "open(sys.argv[0] + '.tried', 'w').close()\n    signal.pause()"
+    assert named(external(plugins, sound(), gives_up)) == ["starts-before-runtime"]
 
 
 class Injector(Plugin):

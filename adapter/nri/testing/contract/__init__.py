@@ -31,6 +31,7 @@ _OTHERS: tuple[_Situation, ...] = (
     ending.repeated,
     events.refused_updates,
     ending.connection_ends,
+    ending.no_socket,
 )
 """The situations that are played to a plugin that answers the usual events."""
 
@@ -120,7 +121,7 @@ def _why_not(rule: Rule, bench: Bench) -> str:
         return "an answer was late"
     no_changes = "the plugin has changed no container"
     return {
-        "valid-name": "the runtime launches the plugin",
+        **dict.fromkeys(("valid-name", "starts-before-runtime"), "the runtime launches the plugin"),
         **dict.fromkeys(("merges", "crashes-no-runtime", "changes-are-applied"), no_changes),
         "lets-pods-stop": f"{bench.flavour.name} only logs the error",
         "updates-do-not-block": "the plugin has not called UpdateContainers",

@@ -1,4 +1,4 @@
-"""The end of a plugin's connection, and the times of many answers."""
+"""The end of a plugin's connection, its start before the runtime, and the times of many answers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,16 @@ from nri.errors import RegistrationError
 from nri.testing.contract import killed
 from nri.testing.contract.requests import named, of_container
 from nri.testing.contract.rules import Finding, Note, fails, holds
-from nri.testing.contract.starts import Bench, External, Launched, accepted
+from nri.testing.contract.starts import GRACE, Bench, External, Launched, accepted, ends, kill, listening
 from nri.testing.flavour import Flavour
 from nri.testing.plugin import Late
 
 END = 10.0
 """Seconds for a plugin to end."""
+CONNECT = 10.0
+"""Seconds for a plugin to connect once there is a socket."""
+FIRST_TRY = 1.0
+"""Seconds for a plugin to find that there is no socket."""
 REPEATS, AT_MOST = 100, 5.0
 """How many containers are created to measure times, and in how many seconds at most."""
 
@@ -71,6 +75,31 @@ def _joins_again(bench: Bench) -> bool:
         except Late:
             return False
     return True
+
+
+def no_socket(bench: Bench) -> Iterator[Finding]:
+    """A plugin that connects by itself is started before the runtime."""
+    source = bench.source
+    if not isinstance(source, External):
+        return
+    process = source.run()
+    try:
+        if ends(process, FIRST_TRY):
+            yield holds("starts-before-runtime")
+            return
+        with listening(source.socket) as listener:
+            if joined := accepted(listener, process, CONNECT):
+                joined.close()
+            yield holds("starts-before-runtime")
+    except Late:
+        sent = f"no socket for {FIRST_TRY:g} s, then a socket"
+        yield fails(
+            "starts-before-runtime", sent, f"the plugin is still running, and has not connected after {CONNECT:g} s"
+        )
+    finally:
+        process.terminate()
+        ends(process, GRACE)
+        kill(process)
 
 
 def _ends_with(source: Launched, flavour: Flavour) -> bool:

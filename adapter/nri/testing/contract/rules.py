@@ -231,6 +231,13 @@ _RULES = (
         "the restarted runtime launches a second instance; one that connects by itself is missing on the node",
         f"{_NRI}/plugin.go: newLaunchedPlugin; containerd 2.4.2, containerd.service: KillMode=process",
     ),
+    Rule(
+        "starts-before-runtime",
+        "A plugin that connects by itself and finds no socket ends, or connects within 10 s after the socket appears.",
+        "a start of the plugin before the runtime's",
+        "the plugin is missing on the node: nothing starts a program again that has not ended",
+        "systemd.service(5): Restart=; Kubernetes, Pod Lifecycle: container restarts",
+    ),
 )
 
 RULES = {rule.name: rule for rule in _RULES}

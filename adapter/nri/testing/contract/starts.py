@@ -133,8 +133,7 @@ class Bench(Record):
             start.process.terminate()
             self.ignores_sigterm = not ends(start.process, 0 if self.ignores_sigterm else GRACE)
         start.plugin.close("the situation is over")
-        start.process.kill()
-        start.process.wait()
+        kill(start.process)
 
     def _external(self, stack: ExitStack, source: External) -> Start:
         listener = stack.enter_context(listening(source.socket))
@@ -144,8 +143,7 @@ class Bench(Record):
             if trunk is None:
                 raise Lost(f"the plugin has ended with exit code {process.poll()}, without a connection")
         except BaseException:
-            process.kill()
-            process.wait()
+            kill(process)
             raise
         return Start(Watched(self, self.flavour, trunk, None, ""), process, listener)
 
@@ -186,6 +184,12 @@ def accepted(listener: socket.socket, process: Running, timeout: float) -> socke
         if process.poll() is not None:
             return None
     raise Late(f"no connection in {timeout:g} s")
+
+
+def kill(process: Running) -> None:
+    """Ends a process at once."""
+    process.kill()
+    process.wait()
 
 
 def ends(process: Running, timeout: float) -> bool:
