@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import adjusting, events, hooks, instructions, pods, report
+from tests.bench import adjusting, events, hooks, instructions, load, pods, report
 from tests.bench.arena import FRESH, REFERENCE, STAND_BY, Arena, Unfair, family, recorded
 from tests.bench.figures import Bench, Goal, Row, Times
 from tests.peers.build import peer
@@ -111,3 +111,9 @@ def test_the_adapter_does_what_its_instructions_are_counted_for(case: instructio
 def names(pid: int) -> list[str]:
     """The names of a process and of those that it has started."""
     return [Path(f"/proc/{each}/cmdline").read_text().split("\0")[0] for each in family(pid)]
+
+
+def test_a_load_is_compared_by_each_percentile(capsys: pytest.CaptureFixture[str]) -> None:
+    load.main(peer("idle"), pods=2 * load.TURNS)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in lines] == [f"CreateContainer p{part}" for part in load.PERCENTILES]
