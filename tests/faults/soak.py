@@ -60,7 +60,7 @@ def soak(node: Node, containers: int) -> None:
     print(f"{count.stat().st_size} runs, log of {len(node.log())} characters: {figures(node)}")
 
 
-def main(containers: int = 100_000, version: str = NEWEST) -> None:
+def main(containers: int, version: str = NEWEST) -> None:
     with tempfile.TemporaryDirectory(prefix="soak-") as directory:
         node = Node(Path(directory), "launched", version)
         try:
@@ -70,4 +70,4 @@ def main(containers: int = 100_000, version: str = NEWEST) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:2]), *sys.argv[2:3])
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 100_000, *sys.argv[2:3])
