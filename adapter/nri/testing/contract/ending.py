@@ -102,7 +102,8 @@ def _ends_with(source: Launched, flavour: Flavour) -> bool:
     command = [sys.executable, "-P", "-c", code]
     with Popen(command, stdin=PIPE, stdout=PIPE, text=True) as runtime:  # noqa: S603
         stdin, stdout = cast(IO[str], runtime.stdin), cast(IO[str], runtime.stdout)
-        print(killed.told(source, flavour), file=stdin, flush=True)
+        stdin.write(f"{killed.told(source, flavour)}\n")
+        stdin.flush()
         pid = stdout.readline()
         if not pid:
             raise RegistrationError("the plugin has not joined")
