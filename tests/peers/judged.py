@@ -12,6 +12,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from google.protobuf.message import Message
 
@@ -22,6 +23,9 @@ from tests.peers.harness import LIFE, GoRuntime
 from v010_adapter import container_files
 from v010_adapter.cli.simulate.drop_ins import drop_in
 from v010_adapter.cli.simulate.script import made_up
+
+LIMITS: dict[str, Any] = {}
+"""The time limits of NRI's own code, if they are not to be its defaults."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -58,7 +62,7 @@ def row(file: PluginFile, source: Launched, life: Sequence[tuple[str, Message]])
 def stays(file: PluginFile, version: str) -> bool:
     """Whether NRI of this version has the plugin in service after the life of a pod."""
     with tempfile.TemporaryDirectory() as directory, GoRuntime(Path(directory), version) as runtime:
-        runtime.open(file.path, file.config, name=file.name)
+        runtime.open(file.path, file.config, name=file.name, **LIMITS)
         runtime.play("start")
         for one in LIFE:
             resources = (one.extra or {}).get("linux_resources")

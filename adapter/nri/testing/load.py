@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
@@ -30,12 +30,6 @@ UPDATED, RESTARTED = 0.2, 0.1
 START = ("CreateContainer", "PostCreateContainer", "StartContainer", "PostStartContainer")
 UPDATE = ("UpdateContainer", "PostUpdateContainer")
 END = ("StopContainer", "RemoveContainer")
-AFTER_FAILURE = {
-    "RunPodSandbox": ("StopPodSandbox", "RemovePodSandbox"),
-    "CreateContainer": END,
-    "StartContainer": END,
-}
-"""The events that a pod or a container still has after one of these failed."""
 LOOK = 1.0
 """Seconds between two looks at the processes of the plugins."""
 
@@ -103,7 +97,9 @@ class Load:
             if one.p99 > max_p99:
                 limit = f"{max_p99 * 1000:g} ms"
                 found.append(f"{one.plugin} {one.event}: p99 is {one.p99 * 1000:.1f} ms, more than {limit}")
-        return found + [f"conflict: {one}" for one in self.conflicts]
+        if self.conflicts:
+            found.append(f"{len(self.conflicts)} events had conflicts, first: {self.conflicts[0]}")
+        return found
 
 
 def play(
@@ -123,7 +119,8 @@ def play(
     is queued when the one before is answered. The same seed makes the same pods; without a rate, all events come in the
     same order. `life` has the request of each event, by default those of a recorded pod: ids and names are replaced,
     and an event that it lacks is not played. Each plugin has `timeout` seconds to answer, by default those of the
-    flavour. `progress` is called before each event with the number of the events so far, and of all events.
+    flavour. The answers of validators are not measured. `progress` is called before each event with the number of the
+    events so far, and of all events.
     """
     life = recorded_life() if life is None else life
     known = {event for event in life if runtime.flavour.valid_events >> (events.CALLS[event].event - 1) & 1}
@@ -143,14 +140,9 @@ class Pod:
     id: str
     steps: deque[Step]
 
-    def failed(self, step: Step) -> None:
-        """Removes the events that runtimes do not send after the failure of this one."""
-        after = AFTER_FAILURE.get(step.event)
-        if after is not None:
-            kept = [
-                one for one in self.steps if one.event in after or one.container != (step.container or one.container)
-            ]
-            self.steps = deque(kept)
+    def failed(self, step: Step, after: Collection[str]) -> None:
+        """Leaves to the container of the failed event, or to the whole pod, only those events in `after`."""
+        self.steps = deque(one for one in self.steps if one.event in after or step.container not in ("", one.container))
 
 
 def planned(random: Random, known: set[str]) -> Pod:
@@ -213,8 +205,9 @@ class _Player:
                 free = queued
             step = pod.steps.popleft()
             outcome = self._event(pod, step)
-            if outcome.error:
-                pod.failed(step)
+            after = self._runtime.flavour.after_failure(step.event)
+            if outcome.error and after is not None:
+                pod.failed(step, after)
             answered = sum(answer.seconds for answer in outcome.answers)
             free += answered
             self._load.answered += answered

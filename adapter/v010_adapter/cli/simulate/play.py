@@ -34,14 +34,6 @@ END = 1.0
 """Seconds for a plugin to end after the play."""
 PAUSE = 0.01
 """Seconds between two events, to receive unsolicited updates."""
-EVENTS_AFTER_FAILURE = {
-    "RunPodSandbox": ("StopPodSandbox", "RemovePodSandbox"),
-    "CreateContainer": ("StopContainer", "RemoveContainer"),
-    "StartContainer": ("StopContainer", "RemoveContainer"),
-}
-"""The events of a pod or container that runtimes still send after one of these failed."""
-TOLERATED = {("cri-o", "StartContainer")}
-"""Errors that a runtime only logs. CRI-O up to 1.36.3 starts the container nevertheless."""
 STDERR = 2
 """Where plugins print. A real runtime gives them /dev/null, but here people want to read what they print."""
 
@@ -174,8 +166,9 @@ class Play:
         with announce_if_slow(f"waiting for the plugins' answers to {event}"):
             outcome = self._runtime.event(event, request)
         scene = Scene(outcome, time.monotonic() - started)
-        if outcome.error and event in EVENTS_AFTER_FAILURE and (self._runtime.flavour.name, event) not in TOLERATED:
-            self._remaining[id_] = EVENTS_AFTER_FAILURE[event]
+        after = self._runtime.flavour.after_failure(event)
+        if outcome.error and after is not None:
+            self._remaining[id_] = after
         if event == "CreateContainer":
             scene.unknown = self._script.unknown
         if outcome.adjust is not None:
