@@ -101,6 +101,14 @@ def test_the_fixture_judges_a_class_and_a_file(nri_runtime: Node, tmp_path: Path
     assert (report.plugin, report.failures, report.flavour.nri) == ("20-file", [], nri_runtime.played.nri)
 
 
+def test_a_plugin_that_starts_but_once(plugins: Plugins) -> None:
+    """It keeps a file that it does not take when it starts again."""
+    once = "os.close(os.open(sys.argv[0] + '.once', os.O_CREAT | os.O_EXCL))\n" + RUN
+    report = external(plugins, sound(run=once))
+    assert named(report) == ["registers"]
+    assert report.failures[0].sent == "another start"
+
+
 # ---- others' plugins, and ours
 
 

@@ -78,8 +78,9 @@ def _played(situation: _Situation, bench: Bench) -> list[Finding]:
     found: list[Finding] = []
     try:
         found.extend(situation(bench))
-    except Late:
-        pass  # the bench knows
+    except Late as late:
+        if not (bench.slow or bench.blocked):  # no call was late, but another start
+            found.append(fails("registers", "another start", shown(late)))
     except NRIError as error:  # a start that differs from the first one
         found.append(fails("registers", "another start", shown(error)))
     return found
@@ -115,10 +116,10 @@ def _verdict(rule: Rule, findings: Sequence[Finding], bench: Bench) -> Verdict:
 def _why_not(rule: Rule, bench: Bench) -> str:
     if not bench.events:
         return "the plugin has not joined the runtime"
-    if not bench.is_sound:
-        return "the plugin has failed at the usual events"
     if bench.slow or bench.blocked:
         return "an answer was late"
+    if not bench.is_sound:
+        return "the plugin has failed at the usual events"
     no_changes = "the plugin has changed no container"
     return {
         **dict.fromkeys(("valid-name", "starts-before-runtime"), "the runtime launches the plugin"),

@@ -56,13 +56,11 @@ def repeated(bench: Bench) -> Iterator[Finding]:
 
 def connection_ends(bench: Bench) -> Iterator[Finding]:
     """The runtime is killed, and does not end its plugins. It is started again."""
-    rule, sent, came = (
-        "ends-with-connection",
-        "the end of the connection",
-        f"the plugin is still running after {END:g} s",
-    )
-    is_fine = _joins_again(bench) if isinstance(bench.source, External) else _ends_with(bench.source, bench.flavour)
-    yield holds(rule) if is_fine else fails(rule, sent, came)
+    rule, source = "ends-with-connection", bench.source
+    if _joins_again(bench) if isinstance(source, External) else _ends_with(source, bench.flavour):
+        yield holds(rule)
+    else:
+        yield fails(rule, "the end of the connection", f"the plugin is still running after {END:g} s")
 
 
 def _joins_again(bench: Bench) -> bool:
@@ -84,18 +82,14 @@ def no_socket(bench: Bench) -> Iterator[Finding]:
         return
     process = source.run()
     try:
-        if ends(process, FIRST_TRY):
-            yield holds("starts-before-runtime")
-            return
-        with listening(source.socket) as listener:
-            if joined := accepted(listener, process, CONNECT):
-                joined.close()
-            yield holds("starts-before-runtime")
+        if not ends(process, FIRST_TRY):
+            with listening(source.socket) as listener:
+                if joined := accepted(listener, process, CONNECT):
+                    joined.close()
+        yield holds("starts-before-runtime")
     except Late:
-        sent = f"no socket for {FIRST_TRY:g} s, then a socket"
-        yield fails(
-            "starts-before-runtime", sent, f"the plugin is still running, and has not connected after {CONNECT:g} s"
-        )
+        came = f"the plugin is still running, and has not connected after {CONNECT:g} s"
+        yield fails("starts-before-runtime", f"no socket for {FIRST_TRY:g} s, then a socket", came)
     finally:
         process.terminate()
         ends(process, GRACE)
@@ -108,7 +102,8 @@ def _ends_with(source: Launched, flavour: Flavour) -> bool:
     command = [sys.executable, "-P", "-c", code]
     with Popen(command, stdin=PIPE, stdout=PIPE, text=True) as runtime:  # noqa: S603
         stdin, stdout = cast(IO[str], runtime.stdin), cast(IO[str], runtime.stdout)
-        print(killed.told(source, flavour), file=stdin, flush=True)
+        stdin.write(f"{killed.told(source, flavour)}\n")
+        stdin.flush()
         pid = stdout.readline()
         if not pid:
             raise RegistrationError("the plugin has not joined")

@@ -30,7 +30,8 @@ def main() -> None:
     try:
         with bench.joined_start() as start:
             process = start.plugin.process
-            print(process.pid if process else "", flush=True)
+            sys.stdout.write(f"{process.pid if process else ''}\n")
+            sys.stdout.flush()
             sys.stdin.read()  # until it is killed; if its parent ends before, the plugin is ended
     except NRIError:
         sys.exit(1)

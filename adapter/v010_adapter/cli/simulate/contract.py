@@ -64,7 +64,7 @@ def _print(reports: Iterable[Report], options: Namespace) -> int:
         elif options.output != JUNIT:
             _print_text(report, paint)
     if options.output == JUNIT:
-        print(ElementTree.tostring(junit(done), encoding="unicode"))
+        show(*ElementTree.tostring(junit(done), encoding="unicode").splitlines())
     return sum(len(report.failures) for report in done)
 
 
