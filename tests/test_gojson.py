@@ -243,6 +243,14 @@ NEAR_JSON = st.one_of(
 )
 
 
+@given(st.dictionaries(st.text(), st.text()))
+@example({'a":"b': "c", "d": '","'})
+@example({"a": "\0", "\\": "", "": "\x1f\x7f\u2028é\ud800"})
+@quick
+def test_a_map_of_strings_is_written_as_any_other_object_and_sorted(strings: dict[str, str]) -> None:
+    assert gojson.string_map(strings) == gojson.encode(dict(sorted(strings.items())))
+
+
 @settings(deadline=None, max_examples=300)
 @given(st.one_of(NEAR_JSON, st.binary(max_size=60)))
 @example(b"[1.]")

@@ -227,7 +227,7 @@ def reason_of_refusal(event: str, message: Any) -> str:
     def work() -> None:
         builder = common.answer_builder(event, message, request.of_container(message.container, message.pod))
         try:
-            builder.refuse_oversized()
+            builder.refuse_oversized(is_large=True)
         except Oversized as error:
             errors.append(str(error))
 

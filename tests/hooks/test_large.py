@@ -20,6 +20,7 @@ from v010_adapter.hooks.match import Matcher, NamedHook
 from v010_adapter.hooks.model import Hook, When
 from v010_adapter.oci import sizes
 from v010_adapter.programs.apart import RESERVE, computed
+from v010_adapter.programs.work import LARGE
 from v010_adapter.settings import HooksSettings
 
 from ..processes import SteppedLoop, children, open_descriptors
@@ -195,6 +196,13 @@ def test_an_ordinary_container_is_matched_at_once(hooks: Hooks, loop: SteppedLoo
     made = hooks(PAIRS, COMMANDS)
     outcome = Outcome(made, creating({"annotations": {"note": "ab" * 1000}}, args=["/bin/sh"]), loop.now + 2)
     assert (outcome.is_there, outcome.injected) == (True, ["1"])
+
+
+def test_only_paths_can_be_too_long_in_an_event_that_is_not_large() -> None:
+    assert min(sizes.MAX_STRING + 1, sizes.MAX_STRINGS, sizes.MAX_ANNOTATIONS, 2 * sizes.MAX_ELEMENTS) >= LARGE
+    small = creating({}, mounts=[api.Mount(), api.Mount(source="/" * 4096)])
+    with pytest.raises(Oversized, match=r"^mounts\[1\].source: 4096 bytes, at most 4095$"):
+        sizes.refuse_oversized(small.pod, small.container, sizes.EDITED_OF_SMALL)
 
 
 def test_the_limits_are_the_kernels_and_kubernetes() -> None:

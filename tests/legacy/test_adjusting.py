@@ -45,6 +45,21 @@ def test_each_plugin_sees_the_edits_before_it(node: Node) -> None:
     assert adjustment.annotations["zone"] == "b"
 
 
+def test_the_same_result_means_the_same_for_each_container(node: Node) -> None:
+    """Results that come again are kept: what the first container takes of one must not change it."""
+    hook = {"path": "/bin/true", "args": ["true"]}
+    spec = {
+        "process": {"env": ["B=3"]},
+        "hooks": {"poststop": [hook]},
+        "mounts": [{"destination": "/m", "source": "/"}],
+    }
+    configured(node, "CreateContainer").plugins(a=saying(spec=spec, metadata={"k": "v"}), b=saying(spec=spec))
+    first = created(node)
+    assert len(first.mounts) == 1
+    assert created(node) == first
+    assert len(node.requests("b")) == 2
+
+
 def test_a_container_that_is_its_own_pod_as_dockers_are_is_a_container(node: Node) -> None:
     """The plugins read, and edit, its whole specification, and it is refused if it is too large to run."""
     configured(node, "CreateContainer").plugins(a=saying(spec={"process": {"env": ["A=2"]}}), b="answer")

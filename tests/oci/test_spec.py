@@ -159,12 +159,12 @@ def test_edits_of_the_parts_that_patches_name_are_those_of_the_whole_specificati
     edited: Spec = {}
     texts: dict[str, str] = {}
     whole = original = spec_from(container)
-    assert json.loads(to_json(container, texts, before, edited)) == whole
+    assert json.loads(to_json(container.ListFields(), texts, before, edited)) == whole
     for number, patch in enumerate(PATCHES):
         read(container, patch, before, edited)
         assert ("mounts" in before) == (number > 2), "what no patch has named is not read"
         edited, whole = merged(edited, patch), merged(whole, patch)
-        assert json.loads(to_json(container, texts, before, edited)) == whole
+        assert json.loads(to_json(container.ListFields(), texts, before, edited)) == whole
         assert adjustment(before, edited) == adjustment(original, whole)
     read(container, None, before, edited)
     assert before == original

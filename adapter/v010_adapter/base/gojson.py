@@ -114,6 +114,9 @@ def path_name(path: Iterable[str | int]) -> str:
 class Object(list[tuple[str, Any]]):
     """A decoded object: its members in order, duplicates included."""
 
+    as_plain: Any = None
+    """The same from `plain`, where a caller keeps it; it must not be changed then."""
+
 
 def decode(text: bytes, levels: int) -> Any:
     """Returns the only JSON value in `text`: Object, list, str, bool, None, or a number as its text's bytes.
@@ -248,13 +251,22 @@ def encode(data: Any) -> str:
     return "".join(_encode(data, 0))
 
 
+_QUOTED = bytes(range(0x20)) + b'"\\'
+"""What `quote` escapes."""
 quote = encode_basestring
 """Returns a string in quotes, as `encode` does, but faster."""
 
 
 def string_map(strings: Mapping[str, str]) -> str:
     """Returns a map of strings as `encode` does, but faster, and sorted by key as Go's encoder does."""
-    return "{" + ",".join([f"{quote(key)}:{quote(strings[key])}" for key in sorted(strings)]) + "}"
+    if not strings:
+        return "{}"
+    keys = sorted(strings)
+    body = '","'.join([f'{key}":"{strings[key]}' for key in keys])
+    encoded = body.encode("utf-8", "surrogatepass")
+    if len(encoded.translate(None, _QUOTED)) == len(encoded) - 4 * len(keys) + 2:  # no quotes but these: most maps
+        return f'{{"{body}"}}'
+    return "{" + ",".join([f"{quote(key)}:{quote(strings[key])}" for key in keys]) + "}"
 
 
 def marshalled(text: str) -> bytes:

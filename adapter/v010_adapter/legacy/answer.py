@@ -19,6 +19,7 @@ from v010_adapter.legacy.request import Extension, Target
 from v010_adapter.legacy.result import Result
 
 if TYPE_CHECKING:
+    from v010_adapter.oci.parts import Fields
     from v010_adapter.oci.values import Spec
 
 RESPONSES: Mapping[str, type[Any]] = {
@@ -65,12 +66,13 @@ class AnswerBuilder:
         """These three, as another process has them; empty once they have been taken, or if they are those above."""
         self._extension: Extension | None = None
 
-    def refuse_oversized(self) -> None:
+    def refuse_oversized(self, *, is_large: bool) -> None:
         """Raises Oversized for a container that cannot be created because of its size."""
         from v010_adapter.oci import sizes  # noqa: PLC0415 - only for plugins with `events`
 
         if not self._is_of_pod:
-            sizes.refuse_oversized(self._request.pod, self._request.container)
+            fields = sizes.EDITED if is_large else sizes.EDITED_OF_SMALL
+            sizes.refuse_oversized(self._request.pod, self._request.container, fields)
 
     def extension(self) -> Extension:
         """Returns the part of a request that the original client did not send."""
@@ -137,13 +139,18 @@ class AnswerBuilder:
             return self._target.spec
         from v010_adapter.oci.spec import to_json  # noqa: PLC0415 - only for plugins with `events`
 
-        return gojson.marshalled(to_json(self._container, self._texts, self._before, self._edited))
+        return gojson.marshalled(to_json(self._fields, self._texts, self._before, self._edited))
 
     @cached_property
     def _container(self) -> api.Container:
         """The container of the specification."""
         container: api.Container = self._request.container
         return container
+
+    @cached_property
+    def _fields(self) -> Fields:
+        """Its fields that are set, with their values: to list them is slow."""
+        return self._container.ListFields()
 
     def _encode(self) -> bytes:
         """Returns the members of a request that the original client did not send, as JSON, with a comma before each."""
@@ -155,7 +162,8 @@ class AnswerBuilder:
             if field.name == "pod":
                 members += f',"pod":{protojson.kept(message)}'
             elif field.name == "container":
-                members += f',"container":{protojson.to_json(message, same)}'
+                fields = self._fields if message is self._container else message.ListFields()
+                members += f',"container":{protojson.fields_to_json(fields, same)}'
         return gojson.marshalled(members + self._more())
 
     def _more(self) -> str:
@@ -213,9 +221,16 @@ def container_update(id_: str, before: Any, after: Any, place: str) -> api.Conta
 
 
 def plain(place: str, value: Any) -> Any:
-    """Returns a decoded value as Python's own types. Raises NotAdjustable, at `place`, for a value that is too deep."""
+    """Returns a decoded value as Python's own types, which must not be changed: results that are kept come again.
+
+    Raises NotAdjustable, at `place`, for a value that is too deep.
+    """
     try:
-        return gojson.plain(value)
+        if not isinstance(value, gojson.Object):
+            return gojson.plain(value)
+        if value.as_plain is None:
+            value.as_plain = gojson.plain(value)
+        return value.as_plain
     except ValueError as error:
         raise NotAdjustable(place, str(error)) from None
 

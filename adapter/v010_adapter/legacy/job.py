@@ -144,7 +144,7 @@ class PluginJob(Driver[PluginStep]):
             if self._fault is not None:
                 raise self._fault
             if step.is_extended:
-                self._made_builder().refuse_oversized()
+                self._made_builder().refuse_oversized(is_large=self.is_large)
         except Oversized as error:
             raise PluginError(step.entry.type, str(error)) from None
         return self._plugins.programs.program(step.entry.type)
@@ -167,7 +167,7 @@ class PluginJob(Driver[PluginStep]):
         builder = self._made_builder()
         if any(step.is_extended for step in steps):
             with suppress(Oversized):  # then `_program` raises it
-                builder.refuse_oversized()
+                builder.refuse_oversized(is_large=self.is_large)
                 builder.extension()
         return builder.changes()
 

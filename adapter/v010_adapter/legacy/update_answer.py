@@ -41,11 +41,12 @@ class UpdateAnswerBuilder(AnswerBuilder):
         merge(container.linux.resources, self._request.linux_resources)
         return container
 
-    def refuse_oversized(self) -> None:
+    def refuse_oversized(self, *, is_large: bool) -> None:
         """See AnswerBuilder."""
-        requested = api.Container(linux=api.LinuxContainer(resources=self._request.linux_resources))
-        sizes.refuse_oversized(self._request.pod, requested, ["lists"])
-        super().refuse_oversized()
+        if is_large:
+            requested = api.Container(linux=api.LinuxContainer(resources=self._request.linux_resources))
+            sizes.refuse_oversized(self._request.pod, requested, ["lists"])
+        super().refuse_oversized(is_large=is_large)
 
     def _more(self) -> str:
         return f',"resources":{gojson.encode(resources_from(self._request.linux_resources))}'

@@ -31,15 +31,12 @@ def _refuse_mark(name: str, where: str) -> None:
 class Map(Part):
     """A map of names to strings, or to objects of a shape."""
 
-    def to_oci(self, container: Any) -> Spec:
-        values = sorted(getattr(self.holder(container), self.name).items())  # Go sorts; protobuf's order is random
-        return {name: self._written(value) if self.shape else value for name, value in values}
+    def _value(self, value: Any) -> Spec:
+        elements = sorted(value.items())  # Go sorts; protobuf's order is random
+        return {name: self._written(element) if self.shape else element for name, element in elements}
 
-    def to_json(self, container: Any) -> str:
-        if self.shape:
-            return super().to_json(container)
-        values = getattr(self.holder(container), self.name)
-        return string_map(values) if values else ""
+    def to_json(self, value: Any) -> str:
+        return super().to_json(value) if self.shape else string_map(value)
 
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         old, new = members(before, place), members(after, place)
@@ -98,9 +95,8 @@ class NamedList(Part):
         self._marks = marks
         self._names = names
 
-    def to_json(self, container: Any) -> str:
-        values = getattr(self.holder(container), self.name)
-        return f"[{','.join([to_json(self.shape, value) for value in values])}]" if values else ""
+    def to_json(self, value: Any) -> str:
+        return f"[{','.join([to_json(self.shape, element) for element in value])}]"
 
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         target = getattr(self.holder(adjusted), self.name)

@@ -7,10 +7,11 @@ plugins, and pkg/runtime-tools/generate/generate.go applies them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, TypeAlias
 
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from v010_adapter.base.gojson import encode, quote
@@ -21,7 +22,10 @@ from v010_adapter.oci.shapes import Shape, to_json, write
 from v010_adapter.oci.values import Spec, is_empty, members, read, read_list, texts
 
 Texts: TypeAlias = dict[str, str]
-"""The JSON of a container's fields as OCI values, by the name of the field."""
+"""The JSON of a container's fields as OCI values, by the name of the field, without those that are not set."""
+
+Fields: TypeAlias = Sequence[tuple[FieldDescriptor, Any]]
+"""The fields of a message that are set, from ListFields, with their values."""
 
 
 class Part:
@@ -42,20 +46,26 @@ class Part:
         self.shape: Any = shape
         self._kept = kept
 
-    def to_json(self, container: Any) -> str:
-        """Returns the JSON of `to_oci`, empty if the field is not set."""
-        if not getattr(self.holder(container), self.name, None):  # as most fields
-            return ""
-        value = self.to_oci(container)
-        return "" if _is_unset(value) else encode(value)
+    def to_json(self, value: Any) -> str:
+        """Returns the JSON of a container's field that is set; empty if its value means none."""
+        written = self._value(value)
+        return "" if _is_unset(written) else encode(written)
 
     def to_oci(self, container: Any) -> Any:
         """Returns the OCI value of a container's field; None, or an empty value, if the field is not set."""
         holder = self.holder(container)
         value = getattr(holder, self.name, None)  # a container has no memory policy, an adjustment has no user
+        return (
+            None
+            if value is None or (isinstance(value, Message) and not holder.HasField(self.name))
+            else self._value(value)
+        )
+
+    def _value(self, value: Any) -> Any:
+        """Returns the OCI value of a field's value."""
         if isinstance(value, Message):
-            return self._written(value) if holder.HasField(self.name) else None
-        if value is None or isinstance(value, str):
+            return self._written(value)
+        if isinstance(value, str):
             return value
         return [write(self.shape, element) for element in value] if self.shape else list(value)
 
@@ -120,21 +130,27 @@ class Group(Part):
             elif part is not None and key not in before and not _is_unset(value := part.to_oci(container)):
                 before[key] = edited[key] = value
 
-    def edited_json(self, container: Any, texts: Texts, before: Spec, edited: Spec) -> str:
+    def edited_json(self, texts: Texts, before: Spec, edited: Spec) -> str:
         """Returns the object as JSON, empty if nothing is set: the parts that were read as they were edited."""
         members = []
         for key, part in self.parts.items():
-            text: str | None
             if type(part) is Group:
-                text = part.edited_json(container, texts, before.get(key, {}), edited.get(key, {}))
-            elif key in edited or key in before:
-                text = encode(edited[key]) if key in edited else ""
-            elif (text := texts.get(part.field)) is None:
-                text = texts[part.field] = part.to_json(container)
+                text = part.edited_json(texts, before.get(key, {}), edited.get(key, {}))
+            elif key in edited:
+                text = encode(edited[key])
+            else:
+                text = "" if key in before else texts.get(part.field, "")
             if text:
                 members.append(f'"{key}":{text}')
         members += [f"{quote(key)}:{encode(edited[key])}" for key in edited if key not in self.parts]
         return f"{{{','.join(members)}}}" if members else ""
+
+    def by_field(self) -> dict[str, Part]:
+        """Returns all parts with a field, by its name."""
+        found: dict[str, Part] = {}
+        for part in self.parts.values():
+            found |= part.by_field() if type(part) is Group else {part.field: part}
+        return found
 
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         old, new = members(before, place), members(after, place)
@@ -212,11 +228,8 @@ class WholeObject(Part):
     def _is_absent(self, value: Any) -> bool:
         return self._removable and not getattr(value, self.shape.fields[self.shape.required].name)
 
-    def to_json(self, container: Any) -> str:
-        holder = self.holder(container)
-        value = getattr(holder, self.name, None)
-        is_set = value is not None and holder.HasField(self.name) and not self._is_absent(value)
-        return to_json(self.shape, value) if is_set else ""
+    def to_json(self, value: Any) -> str:
+        return "" if self._is_absent(value) else to_json(self.shape, value)
 
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         """See Part. A message with the word for an absent object removes the object."""

@@ -17,6 +17,7 @@ from nri.proto import nri_pb2 as api
 from v010_adapter.base.gojson import encode, kind, quote, string_map
 from v010_adapter.errors import NotAdjustable, unknown
 from v010_adapter.oci.limits import element, ill_typed, inside
+from v010_adapter.oci.parts import Fields
 from v010_adapter.oci.shapes import KEPT, KEPT_LENGTH
 from v010_adapter.oci.spec import refuse_ineffective
 from v010_adapter.oci.values import as_list, as_object, text
@@ -30,14 +31,17 @@ _WANTED = {
 }
 
 
-def to_json(message: Any, known: Mapping[str, str] = {}) -> str:
-    """Returns a message as JSON, as json_format writes it with the proto's names. `known` has the JSON of some fields.
+def to_json(message: Any) -> str:
+    """Returns a message as JSON, as json_format writes it with the proto's names."""
+    return fields_to_json(message.ListFields())
+
+
+def fields_to_json(fields: Fields, known: Mapping[str, str] = {}) -> str:
+    """Returns the same of a message's fields that are set. `known` has the JSON of some of them.
 
     A pod, and most of the messages in a container, come again with other containers: their JSON is kept.
     """
-    members = [
-        f'"{field.name}":{known.get(field.name) or _writer(field)(value)}' for field, value in message.ListFields()
-    ]
+    members = [f'"{field.name}":{known.get(field.name) or _writer(field)(value)}' for field, value in fields]
     return f"{{{','.join(members)}}}"
 
 

@@ -26,9 +26,9 @@ class Resources(Group):
         """See Part. `pids` without a limit are omitted: Go types before runtime-spec 1.3 would write 0 for them."""
         return _with_limited_pids(container.linux.resources)
 
-    def to_json(self, container: Any) -> str:
-        serialized = container.linux.resources.SerializeToString()
-        text = _kept(serialized) if len(serialized) <= KEPT_LENGTH else encode(self.to_oci(container))
+    def to_json(self, value: Any) -> str:
+        serialized = value.SerializeToString()
+        text = _kept(serialized) if len(serialized) <= KEPT_LENGTH else encode(_with_limited_pids(value))
         return "" if text == "{}" else text
 
 

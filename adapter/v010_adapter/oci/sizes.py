@@ -15,6 +15,8 @@ from v010_adapter.errors import Oversized
 
 MAX_PATH = 4095
 """Bytes of a path (PATH_MAX, without the NUL)."""
+_SURELY_SHORT = MAX_PATH // 4
+"""Characters of a path that is not too long, be they of four bytes each."""
 MAX_STRING = (128 << 10) - 1
 """Bytes of an argument or of a variable (MAX_ARG_STRLEN, without the NUL)."""
 MAX_STRINGS = 6 << 20
@@ -65,8 +67,9 @@ def _strings(_: api.PodSandbox, container: api.Container) -> Iterator[Size]:
 def _mounts(_: api.PodSandbox, container: api.Container) -> Iterator[Size]:
     yield _many("mounts", container.mounts)
     for number, mount in enumerate(container.mounts):
-        yield f"mounts[{number}].destination", len(mount.destination.encode()), MAX_PATH, "bytes"
-        yield f"mounts[{number}].source", len(mount.source.encode()), MAX_PATH, "bytes"
+        for name, path in ("destination", mount.destination), ("source", mount.source):
+            if len(path) > _SURELY_SHORT:
+                yield f"mounts[{number}].{name}", len(path.encode()), MAX_PATH, "bytes"
 
 
 def _lists(_: api.PodSandbox, container: api.Container) -> Iterator[Size]:
@@ -93,6 +96,8 @@ _FIELDS: Mapping[str, Callable[[api.PodSandbox, api.Container], Iterator[Size]]]
 
 EDITED = ("annotations", "strings", "mounts", "lists")
 """What programs that edit a container read. They may replace a command that cannot be executed."""
+EDITED_OF_SMALL = ("mounts",)
+"""The same of an event that is not large (`programs.work.LARGE`): all the other maxima need a larger message."""
 
 
 def refuse_oversized(pod: api.PodSandbox, container: api.Container, fields: Iterable[str] = EDITED) -> None:

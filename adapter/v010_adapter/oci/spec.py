@@ -6,7 +6,7 @@ difference of two specifications into an adjustment, `apply` applies an adjustme
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from google.protobuf.message import Message
@@ -15,7 +15,7 @@ from nri.proto import nri_pb2 as api
 from v010_adapter.errors import NotAdjustable
 from v010_adapter.oci import limits
 from v010_adapter.oci.named_parts import Env, Map, Mounts, NamedList
-from v010_adapter.oci.parts import Appended, Args, Group, Rdt, Scalar, Texts, User, WholeObject
+from v010_adapter.oci.parts import Appended, Args, Fields, Group, Rdt, Scalar, Texts, User, WholeObject
 from v010_adapter.oci.precision import restore_precision
 from v010_adapter.oci.resource_parts import CgroupLimits, Memory, Resources
 from v010_adapter.oci.resources import CPU, HUGEPAGE, MEMORY, PIDS, RULE
@@ -78,6 +78,7 @@ SPEC = Group(
     annotations=Map("annotations"),
     linux=_LINUX,
 )
+_BY_FIELD = SPEC.by_field()
 
 
 def spec_from(container: api.Container) -> Spec:
@@ -89,12 +90,24 @@ def spec_from(container: api.Container) -> Spec:
     return SPEC.to_oci(container)
 
 
-def to_json(container: api.Container, texts: Texts, before: Spec, edited: Spec) -> str:
-    """Returns the specification of a container as JSON.
+def to_json(container: Fields, texts: Texts, before: Spec, edited: Spec) -> str:
+    """Returns the specification of a container, given its fields, as JSON.
 
-    The parts in `before`, from `read`, are written as in `edited`. `texts` keeps the JSON of the others.
+    The parts in `before`, from `read`, are written as in `edited`. `texts` keeps the JSON of the container's fields.
     """
-    return SPEC.edited_json(container, texts, before, edited) or "{}"
+    if not texts:
+        texts.update(_texts(container, ""))
+    return SPEC.edited_json(texts, before, edited) or "{}"
+
+
+def _texts(fields: Fields, place: str) -> Iterator[tuple[str, str]]:
+    """Yields the JSON of fields. Only those that are set are touched: each touch makes an object."""
+    for field, value in fields:
+        name = place + field.name
+        if part := _BY_FIELD.get(name):
+            yield name, part.to_json(value)
+        elif name in ("linux", "hooks"):
+            yield from _texts(value.ListFields(), f"{name}.")
 
 
 def read(container: api.Container, patch: Any, before: Spec, edited: Spec) -> None:

@@ -22,12 +22,15 @@ PODS, ROUNDS = 30, 5
 RUNS = PODS * 4
 """Creates of a rollout: a pod, its init container, and two containers."""
 POOL = 8
-CONF = {"version": "0.1", "plugins": [{"type": "python"}]}
+PLUGIN = "rollout"
+CONF = {"version": "0.1", "plugins": [{"type": PLUGIN}]}
+CONF_FILE = "/etc/nri/rollout.json"
+"""Not conf.json: containerd would run the plugins of that itself, for pods."""
 PYTHON = f"""#!/usr/bin/python3
 import json, sys
 
 state = json.load(sys.stdin)["state"]
-with open("{k8s.EVIDENCE}/python", "a") as log:
+with open("{k8s.EVIDENCE}/{PLUGIN}", "a") as log:
     log.write(state[0])
 sys.stdout.write('{{"version": "0.1"}}')
 """
@@ -66,11 +69,11 @@ def play() -> Iterator[str]:
 
 
 def _install() -> None:
-    """Installs what both sides find on the node: the plugin, the hook, and the configuration of upstream's adapter."""
-    k8s.shell("cat > /opt/nri/bin/python; chmod 755 /opt/nri/bin/python", given=PYTHON)
+    """Installs what the sides find on the node: the plugin, the hook, and the configuration of upstream's adapter."""
+    k8s.shell(f"cat > /opt/nri/bin/{PLUGIN}; chmod 755 /opt/nri/bin/{PLUGIN}", given=PYTHON)
     k8s.shell("mkdir -p /usr/share/containers/oci/hooks.d /etc/containers/oci/hooks.d")
     k8s.shell("cat > /etc/containers/oci/hooks.d/rollout.json", given=json.dumps(k8s.hook_file("rollout")))
-    k8s.shell("cat > /etc/nri/conf.json", given=json.dumps(CONF))
+    k8s.shell(f"cat > {CONF_FILE}", given=json.dumps(CONF))
 
 
 def _install_on_stand_by() -> None:
@@ -78,13 +81,15 @@ def _install_on_stand_by() -> None:
 
 
 def _launch() -> None:
+    places = {"config": CONF_FILE, "path": "/opt/nri/bin"}
+    k8s.shell("cat > /etc/nri/conf.d/00-v010-adapter.conf", given=json.dumps(places))
     for name, program in UPSTREAM.items():
         k8s.shell(f"ln -s {peer(*program)} /opt/nri/plugins/{name}")
     _restart(len(UPSTREAM))
 
 
 def _remove() -> None:
-    k8s.shell(f"cd /opt/nri/plugins; rm {' '.join(UPSTREAM)}")
+    k8s.shell(f"cd /opt/nri/plugins; rm {' '.join(UPSTREAM)} /etc/nri/conf.d/00-v010-adapter.conf")
     _restart(0)
 
 
@@ -104,7 +109,7 @@ def _rollout() -> float:
     k8s.apply("warm", 1)
     k8s.ready("warm")
     k8s.delete("warm")
-    for log in ("python", "mark"):
+    for log in (PLUGIN, "mark"):
         (k8s.EVIDENCE / log).write_text("")
     started = time.monotonic()
     k8s.apply("timed", PODS)
@@ -117,6 +122,6 @@ def _rollout() -> float:
 def _unequal(side: str) -> Iterator[str]:
     """Yields what a side has not run as it should: the creates of pods and containers, the hook of containers."""
     expected = (0, 0) if side == NONE else (RUNS, RUNS - PODS)
-    ran = (k8s.EVIDENCE / "python").read_text().count("c"), k8s.marks("rollout").total()
+    ran = (k8s.EVIDENCE / PLUGIN).read_text().count("c"), k8s.marks("rollout").total()
     if ran != expected:
         yield f"{side}: {ran} creates and hooks, not {expected}"
