@@ -16,7 +16,7 @@ LONGEST = {
     ("StartContainer", ""): (189, 38, 124),
     ("CreateContainer", ""): (102, 31, 67),
     ("StopContainer", ""): (54, 23, 45),
-    ("CreateContainer", "adjust"): (354, 58, 204),
+    ("CreateContainer", "adjust"): (405, 59, 204),
 }
 """At most so many calls, files and moves: at an event, with a plugin for the usual events or one that adjusts."""
 
