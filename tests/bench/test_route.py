@@ -13,17 +13,10 @@ ROOT = Path(__file__).parents[2]
 SLACK = {"calls": 8, "files": 2, "moves": 8}
 """For a turn of the loop more, and for other versions of Python."""
 LONGEST = {
-<<<<<<< HEAD
     ("StartContainer", ""): (150, 35, 106),
     ("CreateContainer", ""): (93, 31, 62),
     ("StopContainer", ""): (48, 23, 41),
     ("CreateContainer", "adjust"): (313, 56, 186),
-=======
-    ("StartContainer", ""): (189, 38, 124),
-    ("CreateContainer", ""): (102, 31, 67),
-    ("StopContainer", ""): (54, 23, 45),
-    ("CreateContainer", "adjust"): (405, 59, 204),
->>>>>>> speed
 }
 """At most so many calls, files and moves: at an event, with a plugin for the usual events or one that adjusts."""
 
