@@ -5,7 +5,9 @@ What a pod can write into a record is bounded. A damaged record costs no other, 
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -14,10 +16,11 @@ import pytest
 
 from nri import api
 from v010_adapter.host import runtime_directory
+from v010_adapter.host.runtime_directory import RuntimeDirectory
 from v010_adapter.legacy.config import Entry
 from v010_adapter.legacy.request import Target, encode, of_container
 from v010_adapter.owed import records
-from v010_adapter.owed.ledger import SLICE, Ledger
+from v010_adapter.owed.ledger import RETRY, SLICE, Ledger
 from v010_adapter.owed.records import MOST_KEPT, Record, name_of
 
 from ..alone import Nowhere
@@ -153,6 +156,22 @@ def test_runtimes_and_boots_have_records_of_their_own(
     assert after.ledger.ids() == []
     after.directory.remove_earlier_boots()
     assert sorted(path.name for path in first.state.parent.iterdir()) == ["containerd.22222222", "cri-o.11111111"]
+
+
+def test_a_full_disk_is_tried_once_in_a_while(start: Start, loop: SteppedLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[str] = []
+
+    def fail(_: RuntimeDirectory, name: str, text: bytes) -> None:
+        tries.append(name)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    life = start()
+    monkeypatch.setattr(RuntimeDirectory, "replace", fail)
+    for id_ in ("c1", "c2"):
+        life.ledger.add(target(id_), ENTRIES[0])
+    loop.advance(RETRY)
+    loop.settle(10)
+    assert tries == ["+pod+c1", "+pod+c2", "+pod+c1"], "what fails now fails for the others, too"
 
 
 # Other adapters

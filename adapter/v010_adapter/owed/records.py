@@ -83,14 +83,19 @@ def prefix_of(pod: str) -> str:
 def encode(record: Record) -> bytes:
     """Returns the file of a record, empty if there is to be none."""
     creates = (*record.running.values(), *record.owed.values())
-    lines = [b'{"at":%r,%b' % (at, _encoded(entry)) for entry, at in creates]
-    text = b"\n".join((_known(record.target, record.target.started), *lines)) if lines else b""
-    return text and b"%b\n%d" % (text, crc32(text))
+    lines = b"".join([b'\n{"at":%r,%b' % (at, _encoded(entry)) for entry, at in creates])
+    if not lines:
+        return b""
+    known, checksum = _known(record.target, record.target.started)
+    return b"%b%b\n%d" % (known, lines, crc32(lines, checksum))
 
 
 @lru_cache(1)
-def _known(target: Target, started: int) -> bytes:
-    """Returns the lines that all plugins of an event have in common. `started` may be found out between two events."""
+def _known(target: Target, started: int) -> tuple[bytes, int]:
+    """Returns the lines that all plugins of an event have in common, and their checksum.
+
+    `started` may be found out between two events.
+    """
     spec, labels = target.spec, target.labels
     if len(spec) + len(labels) > MOST_KEPT:
         spec, labels = b'{"resources":null}', b"{}"
@@ -99,7 +104,8 @@ def _known(target: Target, started: int) -> bytes:
         f'"sandbox":{_quote(target.sandbox_id)},"pid":{target.pid},"started":{started},'
         f'"cgroup":{_quote(target.cgroups_path)}}}'
     )
-    return b"%b\n%b\n%b" % (text.encode(), spec, labels)
+    lines = b"%b\n%b\n%b" % (text.encode(), spec, labels)
+    return lines, crc32(lines)
 
 
 @lru_cache(100)
