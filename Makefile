@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Each of the processes that run tests would compile 200 modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: all demo docs test coverage lint lock proto proto-check bench e2e e2e-k8s image
+.PHONY: all demo docs test coverage lint lock proto proto-check bench bench-image bench-k8s e2e e2e-k8s image
 .PHONY: kustomize bundle release faults fuzz clean
 
 all: test
@@ -80,6 +80,10 @@ proto-check: $(VENV)/.proto
 bench: $(VENV)/.test
 	$(BIN)/python -m tests.bench $(BENCH)
 
+# The same with the image's Python and Debian; needs root and mmdebstrap.
+bench-image: $(VENV)/.test
+	tests/bench/in_image $(BENCH)
+
 e2e: $(VENV)/.test
 	$(BIN)/python -m tests.e2e
 
@@ -100,7 +104,8 @@ image: $(VENV)/.release
 	deploy/image/build $(IMAGE) $(VERSION)
 	deploy/image/try $(IMAGE) $(VERSION)
 
-# Needs Debian or what is made of it, binutils, root or user namespaces, and a PYTHON that is not Debian's own.
+# Needs Debian or what is made of it, binutils, root or user namespaces, and a PYTHON that is not Debian's own, and that
+# is optimised; with UNOPTIMISED=1 it need not be.
 bundle: $(VENV)/.release
 	deploy/bundle/build $(BUNDLE)
 	deploy/bundle/try $(BUNDLE)
@@ -119,6 +124,10 @@ kustomize:
 # Kubernetes itself, on one node that is built and started here: root, Go, and an hour the first time.
 e2e-k8s: $(VENV)/.test
 	K8S=$${K8S:-/srv/k8s} $(BIN)/python -m tests.e2e.kubernetes $(IMAGE)
+
+# How long a rollout takes there.
+bench-k8s: $(VENV)/.test
+	K8S=$${K8S:-/srv/k8s} $(BIN)/python -m tests.e2e.kubernetes $(IMAGE) rollout
 
 clean:
 	rm -rf $(VENV) .cache dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from docs import messages
 from nri import api
-from v010_adapter.oci.fields_by_version import NEEDS
+from nri.needs import NEEDS
 
 COMMENTS = messages.comments()
 PAGE = Path(messages.__file__).with_name("messages.md")

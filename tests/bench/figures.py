@@ -50,10 +50,15 @@ class Row:
         return self.theirs and Times(self.ours.p50 / self.theirs.p50, self.ours.p99 / self.theirs.p99)
 
     @property
+    def excess(self) -> float | None:
+        """The part by which the goal is missed, or met if it is below 0: the worse of p50 and p99."""
+        judged = self.ours if self.goal and self.goal.absolute else self.ratio
+        return max(judged.p50 / self.goal.p50, judged.p99 / self.goal.p99) - 1 if self.goal and judged else None
+
+    @property
     def met(self) -> bool | None:
         """Whether the goal is met, if there is one."""
-        judged = self.ours if self.goal and self.goal.absolute else self.ratio
-        return judged.p50 <= self.goal.p50 and judged.p99 <= self.goal.p99 if self.goal and judged else None
+        return self.excess <= 0 if self.excess is not None else None
 
 
 @dataclass

@@ -26,13 +26,14 @@ from nri import Plugin, Stub, events
 from nri.testing import FLAVOURS
 from nri.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Connection, Reply, Request
 from tests.bench.arena import FRESH, Unfair, install, recorded
-from tests.bench.figures import Bench, Row, Times
+from tests.bench.figures import Bench, Goal, Row, Times
 from tests.bench.hooks import create, write
 
 FEW, MANY = 100, 1100
 ROOT = Path(__file__).resolve().parents[2]
 GROUP = "instructions, thousands"
 HOOKS = 10
+ONE_ADJUSTS, TWO_ADJUST = Goal(1500, absolute=True), Goal(3000, absolute=True)
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Case:
     """What the adapter runs at one event."""
     answer: str = '{"plugin":"plugin","version":"0.1","error":"","metadata":{"k":"v"}}'
     """What each of them prints."""
+    goal: Goal | None = None
 
 
 def chain(programs: int, directory: Path) -> Mapping[str, Any]:
@@ -60,10 +62,10 @@ def hooked(directory: Path) -> Mapping[str, object]:
     return {**chain(0, directory), "hooks": {"directories": [str(hooks)]}}
 
 
-def adjusting(directory: Path) -> Mapping[str, object]:
-    """The settings of a node with a legacy plugin that adjusts."""
-    own = {"plugins": {"plugin0": {"events": ["CreateContainer"]}}}
-    return {"hooks": {"enabled": False}, "legacy": {**chain(1, directory)["legacy"], **own}}
+def adjusting(programs: int, directory: Path) -> Mapping[str, object]:
+    """The settings of a node with legacy plugins that adjust."""
+    own = {"plugins": {f"plugin{number}": {"events": ["CreateContainer"]} for number in range(programs)}}
+    return {"hooks": {"enabled": False}, "legacy": {**chain(programs, directory)["legacy"], **own}}
 
 
 start_container = partial(recorded, "StartContainer")
@@ -73,7 +75,8 @@ CASES = [
     Case("StartContainer, one plugin", start_container, partial(chain, 1), 1),
     Case("StartContainer, three plugins", start_container, partial(chain, 3), 3),
     Case(f"CreateContainer, {HOOKS} hooks, one of them injected", create, hooked),
-    Case("CreateContainer, one plugin that sets variables and a limit", create, adjusting, 1, ADJUSTED),
+    Case("CreateContainer, one adjusting plugin", create, partial(adjusting, 1), 1, ADJUSTED, ONE_ADJUSTS),
+    Case("CreateContainer, two adjusting plugins", create, partial(adjusting, 2), 2, ADJUSTED, TWO_ADJUST),
     Case("StartContainer, decoding and encoding alone", start_container, None),
 ]
 START = Case("from exec to registered", None, partial(chain, 0))
@@ -94,7 +97,7 @@ def run(bench: Bench) -> Iterator[Row]:
 
 
 def row(case: Case, instructions: float, samples: int) -> Row:
-    return Row(GROUP, case.name, FRESH, samples, Times(instructions / 1000, instructions / 1000))
+    return Row(GROUP, case.name, FRESH, samples, Times.of([instructions], 1000), goal=case.goal)
 
 
 def count(case: Case, number: int) -> int:

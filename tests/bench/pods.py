@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.bench.arena import IDLE, REFERENCE, STAND_BY, Arena, Samples, recorded
 from tests.bench.events import SETTLE, launch, memory
 from tests.bench.figures import Bench, Goal, Row, Times
-from tests.bench.programs import chains
+from tests.bench.programs import ONES, chains
 
 COUNTS = {20: 6, 100: 16}  # pods at once, seconds of the case
 POOL = 8
@@ -21,7 +21,7 @@ GOALS = {(100, "one Python plugin", STAND_BY): Goal(0.7)}
 
 def run(bench: Bench) -> Iterator[Row]:
     """Yield, for each chain and number of pods, how long a pod took and when the last one ran."""
-    yield from chains(measure, bench, 1)
+    yield from chains(measure, bench, ONES)
 
 
 def measure(bench: Bench, arena: Arena, case: str, programs: list[Path]) -> Iterator[Row]:

@@ -15,7 +15,8 @@ from tests.bench.arena import Arena
 from tests.bench.figures import Bench, Row
 from tests.peers.build import PeerMissing, c_program, peer
 
-WORDS = {1: "one", 3: "three", 8: "eight"}
+ONES = (1, "C"), (1, "Go"), (1, "shell"), (1, "Python")
+WORDS = {1: "one", 3: "three"}
 _RESULT = '{"plugin":"p","version":"0.1","error":"","metadata":{"k":"v"}}'
 _SHELL = f"""#!/bin/sh
 request=$(/bin/cat)
@@ -50,18 +51,17 @@ def plugins(directory: Path, bench: Bench) -> dict[str, Path]:
 
 
 def chains(
-    measure: Callable[[Bench, Arena, str, list[Path]], Iterator[Row]], bench: Bench, *counts: int
+    measure: Callable[[Bench, Arena, str, list[Path]], Iterator[Row]], bench: Bench, wanted: Sequence[tuple[int, str]]
 ) -> Iterator[Row]:
-    """Measure no plugin, and so many plugins of each language, each in an arena of its own."""
+    """Measure no plugin, and so many plugins of a language, each in an arena of its own."""
     with Arena() as arena:
         yield from measure(bench, arena, "no plugin", [])
-    for count in counts:
-        for language in ("C", "Go", "shell", "Python"):
-            with Arena() as arena:
-                program = plugins(arena.directory, bench).get(language)
-                if program:
-                    case = f"{WORDS[count]} {language} plugin" + "s" * (count > 1)
-                    yield from measure(bench, arena, case, [program] * count)
+    for count, language in wanted:
+        with Arena() as arena:
+            program = plugins(arena.directory, bench).get(language)
+            if program:
+                case = f"{WORDS[count]} {language} plugin" + "s" * (count > 1)
+                yield from measure(bench, arena, case, [program] * count)
 
 
 def floor(arena: Arena, programs: Sequence[Path], count: int) -> list[float]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import events, hooks, instructions, pods, report
+from tests.bench import adjusting, events, hooks, instructions, load, pods, report
 from tests.bench.arena import FRESH, REFERENCE, STAND_BY, Arena, Unfair, family, recorded
 from tests.bench.figures import Bench, Goal, Row, Times
 from tests.peers.build import peer
@@ -39,6 +39,14 @@ def test_sides_of_which_one_adjusts_are_not_compared(arena: Arena) -> None:
     arena.launch_reference(REFERENCE, arena.chain(REFERENCE, []))
     with pytest.raises(Unfair, match=r"adjustments were \{'reference': 0, 'fresh': 2\}"):
         arena.compare(ONCE, 0, (REFERENCE, FRESH), [hooks.create()])
+
+
+def test_the_plugins_that_adjust_make_the_same_adjustments(arena: Arena) -> None:
+    adjusting.launch(arena)
+    played = [arena.runtime.play("event", host=side, **recorded("CreateContainer")) for side in arena.pids]
+    assert [each.error for each in played] == ["", "", ""]
+    assert [each.adjust for each in played] == [played[0].adjust] * 3
+    assert "env" in (played[0].adjust or {})
 
 
 def test_a_failed_event_is_no_sample(arena: Arena) -> None:
@@ -81,6 +89,17 @@ def test_a_goal_is_met_or_not() -> None:
     assert (Times.of([*range(100, 0, -1)]), Times.of([3000], 1000)) == (Times(51, 100), Times(3, 3))
 
 
+def test_a_verdict_tells_by_how_much_and_none_is_passed_on_an_interpreter_that_nobody_has() -> None:
+    met = Row("", "", "", 1, Times(4, 8), Times(10, 10), goal=Goal(0.5, 0.9))
+    missed = replace(met, goal=Goal(0.32, 0.9))
+    optimised, slow = ({"python": f"3.13.5 {word}"} for word in (report.OPTIMISED, "built without a profile"))
+    assert [report.verdict(optimised, row) for row in (met, missed)] == ["met by 11%", "MISSED by 25%"]
+    assert {report.verdict(slow, row) for row in (met, missed)} == {"not representative"}
+    assert report.verdict(optimised, replace(met, goal=None)) == ""
+    assert "not representative: python 3.13.5 built without a profile" in [*report.table(slow, [met], [])]
+    assert not any("not representative" in line for line in report.table(optimised, [met], []))
+
+
 @pytest.mark.parametrize("case", instructions.CASES, ids=lambda case: case.name)
 def test_the_adapter_does_what_its_instructions_are_counted_for(case: instructions.Case, tmp_path: Path) -> None:
     instructions.play(case, 2, tmp_path)
@@ -92,3 +111,9 @@ def test_the_adapter_does_what_its_instructions_are_counted_for(case: instructio
 def names(pid: int) -> list[str]:
     """The names of a process and of those that it has started."""
     return [Path(f"/proc/{each}/cmdline").read_text().split("\0")[0] for each in family(pid)]
+
+
+def test_a_load_is_compared_by_each_percentile(capsys: pytest.CaptureFixture[str]) -> None:
+    load.main(peer("idle"), pods=2 * load.TURNS)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in lines] == [f"CreateContainer p{part}" for part in load.PERCENTILES]

@@ -105,6 +105,11 @@ OWN_TEXT = {
     ("nri/serving.py", "run"): "a text of its own",
     ("v010_adapter/cli/completion.py", "main"): "a script",
     ("v010_adapter/cli/status.py", "_watch"): "clears the screen",
+    ("v010_adapter/cli/terminal.py", "progress"): "a text of its own",
+    ("v010_adapter/cli/terminal.py", "show_line"): "a text of its own",
+    ("v010_adapter/cli/simulate/contract.py", "_print"): "XML, whose texts are printable",
+    ("nri/testing/contract/killed.py", "main"): "a pid",
+    ("nri/testing/contract/ending.py", "_ends_with"): "to a process",
 }
 
 

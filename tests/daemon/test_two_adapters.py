@@ -414,6 +414,7 @@ def test_an_external_adapter_that_could_run_no_plugin_joins_when_it_can_or_would
     second.logged("metrics and probes at ")
     status, why = page(node.path / "metrics", "/readyz")
     assert (status, why.startswith("unfit\n"), reason in why) == (503, True, True), why
+    assert [line for line in second.log if "other.json" in line and "this one waits" not in line] == [], "not each time"
     if conf == "{":
         first.end()
     else:

@@ -127,7 +127,13 @@ def test_as_it_is_written_it_sets_nothing_and_without_the_marks_every_key_to_its
     assert parse(example.reference(), "") == (default, [])
 
 
+def test_only_the_keys_of_the_log_do_without_a_restart() -> None:
+    log = LINES.index("#log:")
+    assert {line.endswith(" (restart)") for line in LINES[:log] if " # " in line} == {True}
+    assert not any("(restart)" in line for line in LINES[log:])
+
+
 def test_it_has_every_key_and_an_explanation_of_each() -> None:
     assert [line.split(":")[0].strip("# ") for line in LINES] == list(keys(settings.SCHEMA))
     assert all(line.endswith(":") or len(line.partition(" # ")[2]) > 3 for line in LINES)
-    assert max(map(len, LINES)) < 120
+    assert max(map(len, LINES)) < 126

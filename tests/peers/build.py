@@ -51,12 +51,16 @@ def peer(name: str, version: str = NEWEST) -> Path:
 
 @functools.cache
 def c_program(name: str) -> Path:
+    source = MODULE / f"{name}.c"
+    target = cache() / "peers" / f"{name}-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}"
+    return made(target, lambda staged: _compile(source, staged))
+
+
+def _compile(source: Path, target: Path) -> None:
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
     if compiler is None:
         raise PeerMissing("no C compiler on PATH (cc, gcc, clang)")
-    source = MODULE / f"{name}.c"
-    target = cache() / "peers" / f"{name}-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}"
-    return made(target, lambda staged: run([compiler, "-O2", "-static", "-o", str(staged), str(source)], PeerBroken))
+    run([compiler, "-O2", "-static", "-o", str(target), str(source)], PeerBroken)
 
 
 @functools.cache

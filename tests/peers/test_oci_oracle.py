@@ -19,9 +19,10 @@ from google.protobuf.message import Message
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from nri.needs import NEEDS, changes
 from nri.proto import nri_pb2 as api
 from v010_adapter.errors import NotAdjustable
-from v010_adapter.oci.fields_by_version import NEEDS, changes, refuse_unknown
+from v010_adapter.oci.fields_by_version import refuse_unknown
 from v010_adapter.oci.patch import merged
 from v010_adapter.oci.spec import adjustment, apply, spec_from
 from v010_adapter.oci.values import Spec
@@ -188,7 +189,7 @@ def test_every_field_is_sent_by_some_change_and_every_row_of_the_table_refuses_o
         sent.MergeFrom(adjusted)
     for whole in (sent, sent.hooks, sent.linux, sent.linux.resources, sent.linux.resources.cpu, sent.linux.rdt):
         assert {field.name for field, _ in whole.ListFields()} == set(whole.DESCRIPTOR.fields_by_name)
-    assert {need.change for need in NEEDS} <= {change for adjusted in adjustments for change, _ in changes(adjusted)}
+    assert {need.change for need in NEEDS} <= {change for adjusted in adjustments for change, *_ in changes(adjusted)}
 
 
 @given(before=SPECS, edits=EDITS)

@@ -13,6 +13,7 @@ import sys
 import textwrap
 import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
@@ -40,6 +41,11 @@ class Forked(Popen[bytes]):
     def send_signal(self, sig: int) -> None:
         if self.returncode is None:
             os.kill(self.pid, sig)
+
+    def poll(self) -> int | None:
+        with suppress(TimeoutExpired):
+            return self.wait(0)
+        return None
 
     def wait(self, timeout: float | None = None) -> int:
         if self.returncode is None:

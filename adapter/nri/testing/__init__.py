@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from nri.testing.flavour import FLAVOURS, Flavour
 from nri.testing.launch import PluginFile
+from nri.testing.load import Figures, Load
 from nri.testing.plugin import Answer, Late, Lost, Plugin
+from nri.testing.processes import Usage
 from nri.testing.recorded import POD_LIFE
 from nri.testing.runtime import Outcome, Runtime
 
 if TYPE_CHECKING:
     from nri.testing.node import Latency, Node
 
-__all__ = ["FLAVOURS", "POD_LIFE", "Answer", "Flavour", "Late", "Latency", "Lost", "Node", "Outcome", "Plugin"]
-__all__ += ["PluginFile", "Runtime"]
+__all__ = ["FLAVOURS", "POD_LIFE", "Answer", "Figures", "Flavour", "Late", "Latency", "Load", "Lost", "Node"]
+__all__ += ["Outcome", "Plugin", "PluginFile", "Runtime", "Usage"]
 
 
 def __getattr__(name: str) -> Any:

@@ -20,6 +20,15 @@ ALWAYS_DEDICATED = frozenset(
 )
 """The events that have their own call in every version. The others were StateChange in earlier versions."""
 
+AFTER_FAILURE = {
+    "RunPodSandbox": ("StopPodSandbox", "RemovePodSandbox"),
+    "CreateContainer": ("StopContainer", "RemoveContainer"),
+    "StartContainer": ("StopContainer", "RemoveContainer"),
+}
+"""The events of a pod or container that runtimes still send after one of these failed."""
+TOLERATED = {("cri-o", "StartContainer")}
+"""Errors that a runtime only logs. CRI-O up to 1.36.3 starts the container nevertheless."""
+
 
 @dataclass(frozen=True)
 class Flavour:
@@ -54,6 +63,10 @@ class Flavour:
             request_timeout=round(self.request_timeout * 1000),
             NRI_version=self.nri if self.dedicated else "",
         )
+
+    def after_failure(self, event: str) -> tuple[str, ...] | None:
+        """Returns the events that the pod or container still has after this one failed, None for all of them."""
+        return None if (self.name, event) in TOLERATED else AFTER_FAILURE.get(event)
 
     def _has(self, first_version: tuple[int, ...]) -> bool:
         return tuple(map(int, re.findall(r"\d+", self.nri)[:3])) >= first_version

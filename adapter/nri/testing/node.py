@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import re
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from subprocess import TimeoutExpired
 from threading import Thread
 from typing import Any, NamedTuple
 
@@ -21,10 +21,12 @@ from google.protobuf.message import Message
 import nri
 from nri import events
 from nri.errors import NRIError
+from nri.testing.contract import External, Launched, Report, judge
 from nri.testing.flavour import FLAVOURS, Flavour
 from nri.testing.launch import PluginFile
+from nri.testing.load import Load, percentile, play
 from nri.testing.plugin import Plugin
-from nri.testing.recorded import life, recorded
+from nri.testing.recorded import adapted, recorded
 from nri.testing.runtime import Outcome, Runtime
 
 TIMEOUT = 60.0
@@ -48,6 +50,8 @@ class Node(Runtime):
         By default that is containerd 2.4.2. Plugins have 60 s to answer. What launched plugins print goes to stderr.
         """
         played = flavour if isinstance(flavour, Flavour) else FLAVOURS[flavour or "containerd/2.4.2"]
+        self.played = played
+        """The runtime that is played, with its own timeouts."""
         super().__init__(replace(played, registration_timeout=TIMEOUT, request_timeout=TIMEOUT), output=2)
         self._directory = tempfile.TemporaryDirectory(prefix="nri-")  # its path fits a socket's address
         self._running: list[InProcess] = []
@@ -114,12 +118,29 @@ class Node(Runtime):
 
         `pod` has fields of the pod, keywords are fields of the container. All events are played, even if one fails.
         """
-        return {
-            method: self.event(method, pod=pod, **fields)
-            if "container" in request.DESCRIPTOR.fields_by_name
-            else self.event(method, **(pod or {}))
-            for method, request in life().items()
-        }
+        return {method: self.event(method, request) for method, request in adapted(pod, **fields).items()}
+
+    def load(
+        self,
+        *plugins: nri.Plugin | os.PathLike[str] | str,
+        pods: int = 100,
+        repeat: int = 1,
+        rate: float = 0,
+        seed: int = 0,
+        timeout: float | None = None,
+        pod: Mapping[str, Any] | None = None,
+        **fields: Any,
+    ) -> Load:
+        """Adds plugins, plays many pods to all plugins in service as a busy node does, and returns what it came to.
+
+        All pods of a round start at once, or `rate` of them a second; there are `repeat` rounds. Each pod has 0 to 10
+        containers, which `seed` decides. A plugin that does not answer in `timeout` seconds, by default those of the
+        runtime that is played, is dropped. `pod` has fields of the pods, keywords are fields of the containers.
+        """
+        for plugin in plugins:
+            self.add(plugin)
+        life, limit = adapted(pod, **fields), timeout or self.played.request_timeout
+        return play(self, pods=pods, repeat=repeat, rate=rate, seed=seed, life=life, timeout=limit)
 
     def latencies(self, plugin: str = "") -> dict[str, Latency]:
         """Returns how long each handler has taken, by its name: of one plugin `NN-NAME`, or of all plugins."""
@@ -128,6 +149,25 @@ class Node(Runtime):
             if plugin in ("", name):
                 found[handler] += seconds
         return {handler: latency(seconds) for handler, seconds in found.items()}
+
+    def contract(
+        self,
+        plugin: Callable[[], nri.Plugin] | os.PathLike[str] | str,
+        *,
+        name: str = "",
+        idx: str = "",
+        config: str = "",
+    ) -> Report:
+        """Judges a plugin by the contract between runtimes and plugins, with the timeouts of a real runtime.
+
+        A path is launched again for each situation, as by `add`. Anything else is called for a new instance each time,
+        such as the plugin's class. `failures` of the result are the rules that the plugin breaks.
+        """
+        if isinstance(plugin, str | os.PathLike):
+            return judge(Launched(self._file(Path(plugin).absolute(), name, idx, config), 2), self.played)
+        own = nri.identity(name or "plugin", idx or "10", {})
+        socket = self.socket.with_name("contract.sock")
+        return judge(External(socket, lambda: InProcess(plugin(), own, socket, reconnect=False)), self.played)
 
     def stop(self) -> None:
         """Ends all plugins."""
@@ -163,6 +203,22 @@ class InProcess:
             self._loop.run_until_complete(self._task)
         self._loop.close()
 
+    def poll(self) -> int | None:
+        """Returns None while the plugin runs."""
+        return None if self._thread.is_alive() else 0
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Waits for the plugin's end. Raises TimeoutExpired."""
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            raise TimeoutExpired(self._thread.name, timeout or 0)
+
+    def terminate(self) -> None:
+        """Ends the plugin: a thread gets no signals."""
+        self.end()
+
+    kill = terminate
+
     def end(self) -> None:
         """Cancels the plugin, and waits for its end."""
         with suppress(RuntimeError):  # it has ended
@@ -173,5 +229,4 @@ class InProcess:
 def latency(seconds: Sequence[float]) -> Latency:
     """Returns the percentiles of some times. A percentile is one of these times."""
     ordered = sorted(seconds)
-    p50, p99 = (ordered[math.ceil(part * len(ordered)) - 1] for part in (0.5, 0.99))
-    return Latency(len(seconds), p50, p99)
+    return Latency(len(seconds), percentile(ordered, 50), percentile(ordered, 99))

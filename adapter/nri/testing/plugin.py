@@ -44,6 +44,8 @@ class Answer(NamedTuple):
     fails: bool = False
     """Whether the error fails the event; otherwise the event continues without this plugin."""
     seconds: float = 0
+    late: bool = False
+    """Whether the plugin has not answered in time."""
 
 
 class Plugin:
@@ -127,7 +129,8 @@ class Plugin:
         except CallError as error:
             answer = Answer(self.name, error=error.message, fails=True)
         except (Late, Lost) as error:
-            answer = Answer(self.name, error=f"plugin {self.name} failed to handle {call.method} request: {error}")
+            text = f"plugin {self.name} failed to handle {call.method} request: {error}"
+            answer = Answer(self.name, error=text, late=isinstance(error, Late))
             self.close(answer.error)
         return answer._replace(seconds=time.monotonic() - started)
 
@@ -153,7 +156,7 @@ class Plugin:
             yield
         except NRIError as error:
             self.close(f"it failed to {step}: {error}")
-            raise RegistrationError(f"plugin {self.name or '?'} failed to {step}: {error}") from None
+            raise RegistrationError(f"plugin {self.name or '?'} failed to {step}: {error}") from error
 
     def _event(self, call: events.Call, request: Message, timeout: float) -> Message:
         """Sends an event with its own call or, to plugins that do not implement the call, as StateChange."""

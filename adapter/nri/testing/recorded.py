@@ -44,6 +44,16 @@ def recorded(method: str, pod: Mapping[str, Any] | None = None, **fields: Any) -
     return cast(Message, request)
 
 
+def adapted(pod: Mapping[str, Any] | None = None, **fields: Any) -> dict[str, Message]:
+    """Returns the requests of the recording, by event, with these fields of the pod and of its container."""
+    return {
+        method: recorded(method, pod, **fields)
+        if "container" in request.DESCRIPTOR.fields_by_name
+        else recorded(method, **(pod or {}))
+        for method, request in life().items()
+    }
+
+
 def _replace(message: Message, fields: Mapping[str, Any]) -> None:
     for name in fields:
         message.ClearField(name)

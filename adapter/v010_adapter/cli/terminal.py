@@ -6,7 +6,8 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -14,6 +15,9 @@ from v010_adapter.base.sanitize import show
 
 QUIET_TIME = 2.0
 """Seconds that a step may take without a message."""
+PROGRESS_TIME = 0.2
+"""Seconds between two looks of a progress line."""
+CLEARED = "\r\033[K"
 RED, GREEN, YELLOW, DIM, BOLD = 31, 32, 33, 2, 1
 WHEN = AUTO, ALWAYS, NEVER = "auto", "always", "never"
 _WORDS = {"PROBLEM": RED, "BAD": RED, "FAULT": RED, "FAILED": RED, "unknown": YELLOW, "not known": YELLOW}
@@ -47,3 +51,23 @@ def announce_if_slow(doing: str) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+
+
+@contextmanager
+def progress(doing: str) -> Iterator[Callable[[int, int], None]]:
+    """Yields a function that shows how much is done of how much, in a line of stderr if that is a terminal."""
+    shown = 0.0
+
+    def show_line(done: int, total: int) -> None:
+        nonlocal shown
+        if time.monotonic() - shown > PROGRESS_TIME:
+            shown = time.monotonic()
+            print(f"{CLEARED}{doing}: {done} of {total}", end="", file=sys.stderr, flush=True)
+
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    try:
+        yield show_line
+    finally:
+        print(CLEARED, end="", file=sys.stderr, flush=True)

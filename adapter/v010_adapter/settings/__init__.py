@@ -16,6 +16,7 @@ from v010_adapter.host.mount_namespace import OWN
 from v010_adapter.host.trust import Trust, judge, strict
 from v010_adapter.settings.schema import DEFAULT_CONF_JSON as DEFAULT_CONF_JSON
 from v010_adapter.settings.schema import FIELDS
+from v010_adapter.settings.schema import RELOADED as RELOADED
 from v010_adapter.settings.schema import SCHEMA as SCHEMA
 
 if TYPE_CHECKING:

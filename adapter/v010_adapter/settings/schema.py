@@ -138,7 +138,7 @@ _PLUGIN: dict[str, Any] = {
     "onDeleteFailure": Key(_fails, "ignore", "fail | ignore: a delete that failed"),
     "timeout": Key(_seconds, "0", "seconds for one plugin; 0: until the call's deadline"),
     "killOnTimeout": Key(_boolean, "false", "kill a plugin that is late, instead of leaving it to finish"),
-    "standby": Key(_processes, "0", "processes of each plugin that are started ahead and wait for an event"),
+    "standby": Key(_processes, "0", "processes of each plugin that are started ahead of events"),
 }
 FIELDS = {"onFailure": "fail_create", "onDeleteFailure": "fail_delete"}
 """The fields by the keys from which their names cannot be derived."""
@@ -151,13 +151,11 @@ SCHEMA: dict[str, Any] = {
         "path": Key(_paths, "[/opt/nri/bin]", "where their programs are"),
         "sandboxes": _words("auto | always | never", "auto", ": events of pods; auto: as the runtime needs it"),
         **_PLUGIN,
-        "standbyMaxAge": Key(_age, "300", "seconds after which a process that stands by is replaced, also a hook's"),
+        "standbyMaxAge": Key(_age, "300", "seconds until a process that stands by is replaced, also a hook's"),
         "lateLimit": Key(_seconds, "30", "seconds after which a late chain continues without a plugin"),
-        "exempt": Key(_namespaces, "[]", "the namespaces whose pods start and end whatever becomes of the plugins"),
+        "exempt": Key(_namespaces, "[]", "namespaces whose pods start and end whatever becomes of plugins"),
         "environment": Key(_environment, "{}", "variables that plugins get besides PATH"),
-        "metadataPrefix": Key(
-            _text, '""', "e.g. nri.example.com/: annotations that record metadata; others are removed"
-        ),
+        "metadataPrefix": Key(_text, '""', "e.g. nri.example.com/: annotations for metadata; others are removed"),
         "plugins": {"*": {**_PLUGIN, "events": Key(_events, "[]", "the NRI events at which the plugin runs")}},
     },
     "hooks": {
@@ -166,15 +164,13 @@ SCHEMA: dict[str, Any] = {
             _paths, "[/usr/share/containers/oci/hooks.d, /etc/containers/oci/hooks.d]", "a later one overrides"
         ),
         "precreate": Key(_boolean, "false", "run precreate hooks"),
-        "onFailure": Key(_fails, "fail", "fail | ignore: a precreate hook that failed, a container that is too large"),
+        "onFailure": Key(_fails, "fail", "fail | ignore: a precreate hook that failed, a too large container"),
         "standby": Key(_processes, "0", "processes of each precreate hook that are started ahead"),
         "podAnnotations": Key(_boolean, "false", "give a container the pod's annotations that its hooks match"),
     },
     "runtime": {
         "socket": Key(_path, DEFAULT_SOCKET, "where the adapter connects, or joins again; -socket overrides it"),
-        "reserve": Key(
-            _auto_seconds, "auto", "seconds between an answer and its deadline; auto: 0.1, with NRI < 0.12.4 0.25"
-        ),
+        "reserve": Key(_auto_seconds, "auto", "seconds from an answer to its deadline; auto: 0.1, NRI < 0.12.4: 0.25"),
         "failRequest": Key(_boolean, "false", "NRI >= 0.12.4: fail an event that the adapter does not answer"),
     },
     "state": {
@@ -190,3 +186,5 @@ SCHEMA: dict[str, Any] = {
     },
 }
 """The known keys; `*` is any key. A value is a `Key`, or the schema of a mapping."""
+RELOADED = {"log"}
+"""The sections whose changes are in force after SIGHUP. All other keys need a restart (`Adapter.reload`)."""

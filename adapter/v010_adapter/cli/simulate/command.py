@@ -16,7 +16,7 @@ from nri.testing.launch import PluginFile
 from v010_adapter import container_files
 from v010_adapter.base.sanitize import show, show_json
 from v010_adapter.cli.arguments import FINDINGS, FINE, PROGRAM, Parser
-from v010_adapter.cli.simulate import script, trial
+from v010_adapter.cli.simulate import contract, load, script, trial
 from v010_adapter.cli.simulate.drop_ins import drop_in, drop_ins
 from v010_adapter.cli.simulate.play import STDERR, Play
 from v010_adapter.cli.simulate.trial import Scratch
@@ -45,10 +45,13 @@ def main(options: Namespace) -> int:
         if options.legacy or options.hooks or options.conf:
             at = options.event or ["CreateContainer"]
             plugins.append(trial.plugin(Path(directory), options.legacy, at, options.hooks, options.conf))
+        if options.contract:
+            has_life = options.container or options.events
+            return contract.run(options, plugins, flavour, events.events if has_life else ())
         with (Path(directory) / "messages").open("w+b") as messages:
             is_apart = options.output == "json" or not _is_one_terminal()
             play = Play(events, flavour, plugins, options.socket, STDERR if is_apart else messages.fileno())
-            return _play(play, flavour, options, messages)
+            return (load.main if options.pods else _play)(play, flavour, options, messages)
 
 
 def _is_one_terminal() -> bool:
@@ -102,20 +105,30 @@ def parser() -> Parser:
     made.flag("events", "recorded events, one JSON object per line", metavar="FILE")
     made.flag("container", "play the life of this container", metavar="FILE")
     made.shared("pod", "name", "command")
-    text = f"the runtime to play: {', '.join(FLAVOURS)}"
-    made.flag("runtime", text, metavar="NAME/VERSION", choices=FLAVOURS)
-    return made.shared("o output", "color", "v verbose")
+    text = f"the runtime to play: {', '.join(FLAVOURS)}; with -contract also {contract.ALL}"
+    made.flag("runtime", text, metavar="NAME/VERSION", choices=[*FLAVOURS, contract.ALL])
+    text = "check what runtimes rely on, in many situations, each with a new start of the plugin"
+    made.flag("contract", text)
+    load.add_flags(made)
+    text = "format of the output: text (the default) or json; with -contract also junit"
+    made.flag("o output", text, metavar="FORMAT", choices=["text", "json", contract.JUNIT], default="text")
+    return made.shared("color", "v verbose")
 
 
 def _contradiction(options: Namespace) -> str:
-    has_plugin = options.plugin or options.legacy or options.conf or options.hooks or options.socket
+    launched = options.plugin or options.legacy or options.conf or options.hooks
     of_container = options.pod or options.name or options.command
     contradictions = {
-        "no plugin: use -plugin, -legacy, -conf, -hooks or -socket": not has_plugin,
+        "no plugin: use -plugin, -legacy, -conf, -hooks or -socket": not (launched or options.socket),
         "-legacy and -conf exclude each other": options.legacy and options.conf,
         "-event belongs to -legacy": options.event and not options.legacy,
         "-events and -container exclude each other": options.events and options.container,
         "-pod, -name and -command belong to -container": of_container and not options.container,
+        "-runtime all and -o junit belong to -contract": not options.contract
+        and (options.runtime == contract.ALL or options.output == contract.JUNIT),
+        "-contract starts the plugin: use -plugin, -legacy, -conf or -hooks": options.contract and not launched,
+        "-pods excludes -events and -contract": options.pods and (options.events or options.contract),
+        "-repeat, -rate, -seed and -max-p99 belong to -pods": load.given(options) and not options.pods,
     }
     return next((reason for reason, holds in contradictions.items() if holds), "")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,8 +13,10 @@ from typing import Any
 
 from nri import api, events
 from nri.errors import NRIError
+from nri.testing import load
 from nri.testing.flavour import Flavour
 from nri.testing.launch import PluginFile
+from nri.testing.load import Load
 from nri.testing.plugin import Answer, Plugin
 from nri.testing.runtime import Outcome, Runtime
 from v010_adapter.base.sanitize import show
@@ -31,14 +34,6 @@ END = 1.0
 """Seconds for a plugin to end after the play."""
 PAUSE = 0.01
 """Seconds between two events, to receive unsolicited updates."""
-EVENTS_AFTER_FAILURE = {
-    "RunPodSandbox": ("StopPodSandbox", "RemovePodSandbox"),
-    "CreateContainer": ("StopContainer", "RemoveContainer"),
-    "StartContainer": ("StopContainer", "RemoveContainer"),
-}
-"""The events of a pod or container that runtimes still send after one of these failed."""
-TOLERATED = {("cri-o", "StartContainer")}
-"""Errors that a runtime only logs. CRI-O up to 1.36.3 starts the container nevertheless."""
 STDERR = 2
 """Where plugins print. A real runtime gives them /dev/null, but here people want to read what they print."""
 
@@ -85,7 +80,7 @@ class Play:
     def scenes(self) -> Generator[Scene, None, None]:
         """Yields a scene for each event, first Synchronize. Raises ConfigError for a socket that cannot be used."""
         failed_plugins: set[str] = set()
-        try:
+        with self._ending():
             for scene in self._scenes():
                 self.problems += [f"{scene.outcome.event}: {problem}" for problem in scene.problems()]
                 failed_plugins.update(answer.plugin for answer in scene.outcome.answers if answer.error)
@@ -93,6 +88,19 @@ class Play:
             for plugin in self._runtime.connected:
                 if plugin.closed and plugin.name not in failed_plugins:
                     self.problems.append(f"plugin {plugin.name} is gone: {plugin.closed}")
+
+    def load(self, **options: Any) -> Load:
+        """Plays many pods with the container of the script; `options` are those of `nri.testing.load.play`."""
+        with self._ending():
+            self.problems += self._start().problems()
+            life = {call.event: call.request for call in self._script.events}
+            return load.play(self._runtime, life=life, **options)
+
+    @contextmanager
+    def _ending(self) -> Iterator[None]:
+        """Ends the plugins and the runtime after the block."""
+        try:
+            yield
             self._runtime.end_plugins(END)  # a plugin that joins again would print that the runtime is gone
         except BaseException:  # Ctrl-C, or the caller stops: plugins' programs may still write files
             with announce_if_slow(f"waiting {LAST_WORK:g} s at most for the plugins to end"):
@@ -158,8 +166,9 @@ class Play:
         with announce_if_slow(f"waiting for the plugins' answers to {event}"):
             outcome = self._runtime.event(event, request)
         scene = Scene(outcome, time.monotonic() - started)
-        if outcome.error and event in EVENTS_AFTER_FAILURE and (self._runtime.flavour.name, event) not in TOLERATED:
-            self._remaining[id_] = EVENTS_AFTER_FAILURE[event]
+        after = self._runtime.flavour.after_failure(event)
+        if outcome.error and after is not None:
+            self._remaining[id_] = after
         if event == "CreateContainer":
             scene.unknown = self._script.unknown
         if outcome.adjust is not None:

@@ -1,0 +1,129 @@
+"""The contract of NRI plugins: plays to a plugin the situations that runtimes make, and judges what it does.
+
+`judge` is the whole of it; `nri_runtime.contract` and `v010-adapter simulate -contract` call it. `rules` has the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from google.protobuf.message import Message
+
+from nri.errors import NRIError
+from nri.testing.contract import ending, events, joining
+from nri.testing.contract.requests import pod_life
+from nri.testing.contract.rules import RULES, Finding, Note, Result, Rule, Verdict, does_not_apply, fails, holds
+from nri.testing.contract.starts import GRACE, Bench, External, Launched, Running, Source
+from nri.testing.contract.watched import shown
+from nri.testing.flavour import Flavour
+from nri.testing.plugin import Late
+
+__all__ = ["RULES", "External", "Launched", "Note", "Report", "Result", "Rule", "Running", "Source", "Verdict", "judge"]
+
+_Situation = Callable[[Bench], Iterator[Finding]]
+_OTHERS: tuple[_Situation, ...] = (
+    joining.other_configurations,
+    joining.full,
+    events.unknown_call,
+    events.unknown_fields,
+    *events.UNUSUAL,
+    ending.repeated,
+    events.refused_updates,
+    ending.connection_ends,
+    ending.no_socket,
+)
+"""The situations that are played to a plugin that answers the usual events."""
+
+
+@dataclass
+class Report:
+    """The verdicts about one plugin under one runtime, one for each rule, and notes."""
+
+    plugin: str
+    flavour: Flavour
+    verdicts: list[Verdict] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+
+    @property
+    def failures(self) -> list[Verdict]:
+        """The verdicts of the rules that the plugin breaks."""
+        return [verdict for verdict in self.verdicts if verdict.result is Result.FAILS]
+
+
+def judge(source: Source, flavour: Flavour, life: Sequence[tuple[str, Message]] = ()) -> Report:
+    """Plays all situations to a plugin, each to a fresh start of it. `life` has other events of a pod, in order.
+
+    Raises OSError if the plugin cannot be started.
+    """
+    bench = Bench(source=source, flavour=flavour, life=list(life) or pod_life(flavour))
+    findings: list[Finding] = []
+    findings += _played(joining.joins, bench)
+    if bench.events:
+        findings += _played(events.usual, bench)
+    for situation in _OTHERS if bench.is_sound else ():
+        findings += _played(situation, bench)
+    findings += _of_all(bench)
+    report = Report(bench.name, flavour)
+    report.notes = [finding for finding in findings if isinstance(finding, Note)]
+    if bench.ignores_sigterm and isinstance(source, External):
+        report.notes.append(Note("SIGTERM", f"the plugin is still running after {GRACE:g} s"))
+    report.notes += [Note("refusals", text) for text in bench.refusals]
+    report.verdicts = [_verdict(rule, findings, bench) for rule in RULES.values()]
+    return report
+
+
+def _played(situation: _Situation, bench: Bench) -> list[Finding]:
+    """Returns what a situation has found. A late answer ends it."""
+    found: list[Finding] = []
+    try:
+        found.extend(situation(bench))
+    except Late:
+        pass  # the bench knows
+    except NRIError as error:  # a start that differs from the first one
+        found.append(fails("registers", "another start", shown(error)))
+    return found
+
+
+def _of_all(bench: Bench) -> Iterator[Finding]:
+    """Yields the verdicts that all situations make together."""
+    if bench.slow:
+        method, seconds = max(bench.slow, key=lambda one: one[1])
+        yield fails("answers-in-time", method, f"no answer in {seconds:.1f} s")
+    elif bench.events:
+        yield holds("answers-in-time")
+    if bench.blocked:
+        yield fails("updates-do-not-block", bench.blocked, "UpdateContainers, and no answer to the event")
+    elif bench.has_updated:
+        yield holds("updates-do-not-block")
+    if bench.flavour.name == "cri-o" and bench.refused_stops:
+        yield fails("lets-pods-stop", *bench.refused_stops[0])
+    elif bench.flavour.name == "cri-o" and bench.subscribed("StopPodSandbox"):
+        yield holds("lets-pods-stop")
+
+
+def _verdict(rule: Rule, findings: Sequence[Finding], bench: Bench) -> Verdict:
+    """Returns the worst verdict by a rule."""
+    found = [one for one in findings if isinstance(one, Verdict) and one.rule is rule]
+    for result in (Result.FAILS, Result.HOLDS, Result.DOES_NOT_APPLY):
+        for verdict in found:
+            if verdict.result is result:
+                return verdict
+    return does_not_apply(rule.name, _why_not(rule, bench))
+
+
+def _why_not(rule: Rule, bench: Bench) -> str:
+    if not bench.events:
+        return "the plugin has not joined the runtime"
+    if not bench.is_sound:
+        return "the plugin has failed at the usual events"
+    if bench.slow or bench.blocked:
+        return "an answer was late"
+    no_changes = "the plugin has changed no container"
+    return {
+        **dict.fromkeys(("valid-name", "starts-before-runtime"), "the runtime launches the plugin"),
+        **dict.fromkeys(("merges", "crashes-no-runtime", "changes-are-applied"), no_changes),
+        "lets-pods-stop": f"{bench.flavour.name} only logs the error",
+        "updates-do-not-block": "the plugin has not called UpdateContainers",
+        "refused-updates": "the plugin has not called UpdateContainers",
+    }.get(rule.name, "it was not played")

@@ -1,0 +1,175 @@
+"""Situations that are events of pods and containers: as usual, with unusual content, and in unusual order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from google.protobuf.message import Message
+
+from nri import api
+from nri.errors import CallError
+from nri.events import Call as Method
+from nri.testing.contract import requests
+from nri.testing.contract.adjusting import judged
+from nri.testing.contract.requests import HIGHEST, Call, named, of_container
+from nri.testing.contract.rules import Finding, does_not_apply, fails, holds
+from nri.testing.contract.starts import Bench
+from nri.testing.contract.watched import Watched, shown
+from nri.testing.plugin import Lost
+from nri.wire import Code
+
+VALIDATE = "ValidateContainerAdjustment"
+FUTURE = Method("FutureEvent", "", 0, api.Empty, api.Empty)
+"""A call that no version of NRI has."""
+
+
+def usual(bench: Bench) -> Iterator[Finding]:
+    """The life of a pod with one container."""
+    with bench.joined() as plugin:
+        changes: list[Finding] = []
+        for method, request in bench.of_plugin(bench.life):
+            came = plugin.ask(method, request)
+            if wrong := _wrong(method, came):
+                yield fails("answers-events", f"{method} {shown(request)}", wrong)
+                return
+            if isinstance(came, CallError):
+                bench.refused_usually.add(method)
+            if isinstance(came, Message):
+                changes += judged(plugin, bench.flavour, method, request, came)
+            if method == "CreateContainer" and bench.subscribed(VALIDATE):
+                validation = _validation(plugin, request, came)
+                if wrong := _wrong(
+                    "ValidateContainerAdjustment", plugin.ask("ValidateContainerAdjustment", validation)
+                ):
+                    yield fails("answers-events", f"ValidateContainerAdjustment {shown(validation)}", wrong)
+                    return
+        yield holds("answers-events")
+        yield from changes
+    bench.is_sound = True
+
+
+def _wrong(method: str, came: Message | CallError | Lost) -> str:
+    """Returns what is wrong with the outcome of an event, empty for a reply and for a refusal."""
+    is_undecodable = isinstance(came, CallError) and came.message.startswith(f"undecodable {method}Response")
+    is_unimplemented = isinstance(came, CallError) and came.code == Code.UNIMPLEMENTED
+    return shown(came) if is_undecodable or is_unimplemented or isinstance(came, Lost) else ""
+
+
+def _validation(plugin: Watched, request: Message, came: object) -> api.ValidateContainerAdjustmentRequest:
+    made = api.ValidateContainerAdjustmentRequest(
+        pod=request.pod,  # type: ignore[attr-defined]
+        container=request.container,  # type: ignore[attr-defined]
+        plugins=[api.PluginInstance(name=plugin.name[3:], index=plugin.name[:2])],
+    )
+    if isinstance(came, api.CreateContainerResponse):
+        made.adjust.CopyFrom(came.adjust)
+        made.update.extend(came.update)
+    return made
+
+
+def unknown_call(bench: Bench) -> Iterator[Finding]:
+    """A runtime that is newer than the plugin makes a call."""
+    with bench.joined() as plugin:
+        came = plugin.call(FUTURE, api.Empty())
+    if isinstance(came, CallError) and came.code == Code.UNIMPLEMENTED:
+        yield holds("unknown-call")
+    else:
+        yield fails("unknown-call", "FutureEvent {}", shown(came))
+
+
+def unknown_fields(bench: Bench) -> Iterator[Finding]:
+    """A runtime that is newer than the plugin sends more fields."""
+    with bench.joined() as plugin:
+        yield from _survives(bench, plugin, "unknown-fields", requests.newer(bench.life), takes_refusals=False)
+
+
+def _survives(
+    bench: Bench, plugin: Watched, rule: str, calls: Iterable[Call], *, takes_refusals: bool = True
+) -> Iterator[Finding]:
+    """Relays events. The rule fails with the connection, and with a new refusal unless that is taken."""
+    has_sent = False
+    for method, request in bench.of_plugin(calls):
+        came, has_sent = plugin.ask(method, request), True
+        is_refusal = isinstance(came, CallError) and method not in bench.refused_usually
+        if isinstance(came, Lost) or (is_refusal and not takes_refusals):
+            yield fails(rule, f"{method} {shown(request)}", shown(came))
+            return
+    yield holds(rule) if has_sent else does_not_apply(rule, "the plugin is not subscribed to the events")
+
+
+def _situation(
+    rule: str, calls: Callable[[list[Call]], Iterable[Call]], *, runtime: str = ""
+) -> Callable[[Bench], Iterator[Finding]]:
+    """Returns a situation: the events that are made of the usual ones. It may be one of a certain runtime only."""
+
+    def play(bench: Bench) -> Iterator[Finding]:
+        if runtime not in ("", bench.flavour.name):
+            yield does_not_apply(rule, f"{bench.flavour.name} does not do that")
+            return
+        with bench.joined() as plugin:
+            yield from _survives(bench, plugin, rule, calls(bench.life))
+
+    return play
+
+
+def _picked(calls: list[Call], *methods: str) -> list[Call]:
+    """Returns usual events in another order."""
+    found = dict(calls)
+    return [(method, found[method]) for method in methods if method in found]
+
+
+def _extremes(calls: list[Call]) -> Iterator[Call]:
+    for number, name in ((HIGHEST, "highest"), (0, "zero")):
+        yield from named(requests.extreme(calls, number), name)
+
+
+def _failed_create(calls: list[Call]) -> list[Call]:
+    first = _picked(calls, "CreateContainer", "StopContainer", "RemoveContainer")
+    return named(first, "failed") + named(of_container(calls), "again")
+
+
+def _stop_after_pod(calls: list[Call]) -> Iterator[Call]:
+    before = "RunPodSandbox", "CreateContainer", "PostCreateContainer", "StartContainer", "PostStartContainer"
+    yield from _picked(calls, *before, "StopPodSandbox")
+    for method, request in _picked(calls, "StopContainer"):
+        stop = requests.copy(request)
+        stop.pod.CopyFrom(api.PodSandbox(id=stop.pod.id))
+        stop.pod.linux.SetInParent()
+        yield method, stop
+
+
+def _interleaved(calls: list[Call]) -> Iterator[Call]:
+    yield from _picked(calls, "RunPodSandbox")
+    for first, second in zip(named(of_container(calls), "one"), named(of_container(calls), "two"), strict=True):
+        yield from (first, second)
+    yield from _picked(calls, "StopPodSandbox", "RemovePodSandbox")
+
+
+UNUSUAL = (
+    _situation("sparse-messages", requests.sparse),
+    _situation("extreme-values", _extremes),
+    _situation("large-message", lambda calls: named(requests.large(calls), "large")),
+    _situation("failed-create", _failed_create),
+    _situation("stop-after-pod", _stop_after_pod),
+    _situation(
+        "repeated-stop",
+        lambda calls: _picked(calls, "RunPodSandbox", "StopPodSandbox", "StopPodSandbox", "RemovePodSandbox"),
+        runtime="cri-o",
+    ),
+    _situation("unknown-container", lambda calls: named(_picked(calls, "RemoveContainer"), "unknown")),
+    _situation("interleaved-containers", _interleaved),
+)
+"""Situations in which a plugin only has to stay connected."""
+
+
+def refused_updates(bench: Bench) -> Iterator[Finding]:
+    """The runtime answers the plugin's own UpdateContainers with an error."""
+    if not bench.has_updated:
+        return
+    with bench.joined() as plugin:
+        plugin.refuses_updates = True
+        yield from _survives(bench, plugin, "refused-updates", bench.life)
+        if isinstance(plugin.call(FUTURE, api.Empty()), Lost):
+            yield fails(
+                "refused-updates", "UpdateContainers: error 2: NRI update of some containers failed", plugin.closed
+            )

@@ -1,0 +1,146 @@
+"""`simulate -contract`: judges each plugin under each runtime, and prints the verdicts as text, JSON or JUnit XML."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from xml.etree import ElementTree
+
+from nri.testing.contract import External, Launched, Report, Result, Source, Verdict, judge
+from nri.testing.contract.requests import Call
+from nri.testing.flavour import FLAVOURS, Flavour
+from nri.testing.launch import PluginFile
+from nri.text import printable
+from v010_adapter.base.sanitize import show, show_json
+from v010_adapter.cli.arguments import FINDINGS, FINE, count
+from v010_adapter.cli.simulate.play import STDERR
+from v010_adapter.cli.simulate.trial import Scratch
+from v010_adapter.cli.terminal import BOLD, GREEN, RED, announce_if_slow, are_wanted, painted
+from v010_adapter.errors import ConfigError, reason_of
+
+ALL = "all"
+"""The value of -runtime that plays each runtime."""
+JUNIT = "junit"
+
+
+def run(options: Namespace, plugins: Sequence[PluginFile], flavour: Flavour, life: Sequence[Call]) -> int:
+    """Judges the plugins; returns the exit code."""
+    flavours = list(FLAVOURS.values()) if options.runtime == ALL else [flavour]
+    with Scratch("nri-") as state:
+        reports = _reports(plugins, flavours, life, options.socket, state)
+        return FINDINGS if _print(reports, options) else FINE
+
+
+def _reports(
+    plugins: Iterable[PluginFile], flavours: Sequence[Flavour], life: Sequence[Call], socket: Path | None, state: str
+) -> Iterator[Report]:
+    for plugin in plugins:
+        source: Source = Launched(plugin, STDERR, state)
+        if socket is not None:
+            source = External(socket, partial(subprocess.Popen, [plugin.path], stdin=subprocess.DEVNULL, stdout=STDERR))
+        for flavour in flavours:
+            with announce_if_slow(f"playing {flavour.name} {flavour.version} to {plugin.name}"):
+                try:
+                    report = judge(source, flavour, life)
+                except OSError as error:
+                    raise ConfigError(str(plugin.path if socket is None else socket), reason_of(error)) from None
+            yield replace(report, plugin=plugin.name)
+
+
+def _print(reports: Iterable[Report], options: Namespace) -> int:
+    """Prints the reports, each as soon as it is there, JUnit at the end; returns the number of failures."""
+    done: list[Report] = []
+    paint = painted if are_wanted(sys.stdout, options.color) else lambda text, _: text
+    for report in reports:
+        done.append(report)
+        if options.output == "json":
+            for line in _objects(report):
+                show_json(line, indent=None)
+        elif options.output != JUNIT:
+            _print_text(report, paint)
+    if options.output == JUNIT:
+        print(ElementTree.tostring(junit(done), encoding="unicode"))
+    return sum(len(report.failures) for report in done)
+
+
+def _title(report: Report) -> str:
+    return f"{report.flavour.name} {report.flavour.version}, NRI {report.flavour.nri}"
+
+
+def _print_text(report: Report, paint: Callable[[str, int], str]) -> None:
+    show(f"{report.plugin} under {_title(report)}", paint=lambda line: paint(line, BOLD))
+    for verdict in report.verdicts:
+        name, result = verdict.rule.name, verdict.result
+        if result is Result.FAILS:
+            show(f"{name:24}FAILS", paint=lambda line: paint(line, RED))
+            for line in _lines(verdict):
+                show(f"    {line}")
+        elif result is Result.HOLDS:
+            show(f"{name:24}holds", paint=lambda line: paint(line, GREEN))
+    for why, names in _not_applied(report).items():
+        show(f"does not apply, because {why}: {', '.join(names)}")
+    for note in report.notes:
+        show(f"note: {note.subject}: {note.text}")
+    show("", f"{count(len(report.verdicts), 'rule')}, {count(len(report.failures), 'failure')}", "")
+
+
+def _not_applied(report: Report) -> dict[str, list[str]]:
+    """Returns the names of the rules that do not apply, by the reason."""
+    found: dict[str, list[str]] = {}
+    for verdict in report.verdicts:
+        if verdict.result is Result.DOES_NOT_APPLY:
+            found.setdefault(verdict.came, []).append(verdict.rule.name)
+    return found
+
+
+def _lines(verdict: Verdict) -> list[str]:
+    """Returns what is said about a failure."""
+    rule = verdict.rule
+    return [
+        f"rule: {rule.holds}",
+        f"sent: {verdict.sent}",
+        f"came: {verdict.came}",
+        f"then: {rule.otherwise}",
+        f"source: {rule.source}",
+    ]
+
+
+def _objects(report: Report) -> Iterator[dict[str, str]]:
+    """Yields a JSON object for each verdict and each note."""
+    about = {
+        "plugin": report.plugin,
+        "runtime": f"{report.flavour.name} {report.flavour.version}",
+        "nri": report.flavour.nri,
+    }
+    for verdict in report.verdicts:
+        rule, fails = verdict.rule, verdict.result is Result.FAILS
+        said = {"sent": verdict.sent, "came": verdict.came} if fails else {"why": verdict.came} if verdict.came else {}
+        of_rule = {"holds": rule.holds, "situation": rule.situation, "then": rule.otherwise, "source": rule.source}
+        yield about | {"rule": rule.name, "result": str(verdict.result)} | said | of_rule
+    for note in report.notes:
+        yield about | {"note": note.subject, "text": note.text}
+
+
+def junit(reports: Iterable[Report]) -> ElementTree.Element:
+    """Returns JUnit XML: a suite for each plugin and runtime, a case for each rule, notes as the suite's output."""
+    root = ElementTree.Element("testsuites")
+    for report in reports:
+        skipped = sum(verdict.result is Result.DOES_NOT_APPLY for verdict in report.verdicts)
+        totals = {"tests": len(report.verdicts), "failures": len(report.failures), "errors": 0, "skipped": skipped}
+        name = f"{report.plugin} under {_title(report)}"
+        suite = ElementTree.SubElement(root, "testsuite", {"name": name} | {key: str(n) for key, n in totals.items()})
+        for verdict in report.verdicts:
+            case = ElementTree.SubElement(suite, "testcase", classname=name, name=verdict.rule.name)
+            if verdict.result is Result.FAILS:
+                failure = ElementTree.SubElement(case, "failure", message=printable(verdict.came))
+                failure.text = "\n".join(map(printable, _lines(verdict)))
+            elif verdict.result is Result.DOES_NOT_APPLY:
+                ElementTree.SubElement(case, "skipped", message=printable(verdict.came))
+        out = ElementTree.SubElement(suite, "system-out")
+        out.text = "\n".join(printable(f"{note.subject}: {note.text}") for note in report.notes)
+    return root

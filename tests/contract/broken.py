@@ -1,0 +1,108 @@
+"""A plugin that keeps all rules of the contract, and what makes it break one of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nri.testing import FLAVOURS, Flavour
+from nri.testing.contract import Launched, Report, Verdict, judge
+from tests.runtime.fixtures import Plugins
+
+NEWEST = "containerd/2.4.2"
+WITH_0_11, WITH_CRIO = "containerd/2.2.1", "cri-o/1.36.3"
+
+SOUND = """
+seen, stopped = set(), set()
+def told(request):
+    return events.CALLS[request.method].request.FromString(request.payload)
+def die():
+    os._exit(3)
+def answer(plugin, request):
+    method, message = request.method, told(request) if request.method in events.CALLS else None
+    if method == "StateChange":
+        method = events.BY_EVENT[message.event].method
+    container, pod = getattr(message, "container", None), getattr(message, "pod", None)
+{breaks}
+    if method == "Configure":
+        return api.ConfigureResponse(events=0x7FF).SerializeToString()
+    if method == "Synchronize":
+        return api.SynchronizeResponse(more=message.more).SerializeToString()
+    if message is None:
+        raise CallError(12, "no such method")
+    return b""
+{run}
+"""
+"""A plugin that keeps all rules, but for {breaks}."""
+RUN = "raw.run(answer)"
+
+TWICE = 'api.ContainerAdjustment(env=[api.KeyValue(key="A", value="1")] * 2)'
+SYSCTL = 'api.ContainerAdjustment(linux=api.LinuxContainerAdjustment(sysctl={"kernel.shm_rmid_forced": "1"}))'
+ADJUST = 'if method == "CreateContainer": return api.CreateContainerResponse(adjust={}).SerializeToString()'
+WANTED = 'api.UpdateContainersRequest(update=[api.ContainerUpdate(container_id="gone")]).SerializeToString()'
+
+BROKEN = {
+    "takes-configuration": 'if method == "Configure": raise CallError(2, "no")',
+    "known-events": 'if method == "Configure": return api.ConfigureResponse(events=0x4000).SerializeToString()',
+    "synchronizes": 'if method == "Synchronize" and not (message.more or message.pods): raise CallError(2, "no")',
+    "synchronizes-in-parts": 'if method == "Synchronize": return b""',
+    "answers-events": 'if method == "StartContainer": die()',
+    "unknown-call": 'if message is None: raise CallError(2, "what?")',
+    "unknown-fields": 'if b"\\xc2\\x3e" in request.payload: raise CallError(13, "what?")',
+    "sparse-messages": 'if container and not container.linux.HasField("resources"): die()',
+    "extreme-values": "if container and container.linux.resources.memory.limit.value == 2**63 - 1: die()",
+    "large-message": 'if method == "CreateContainer" and len(request.payload) > 3 << 20: die()',
+    "failed-create": """
+        if method == "StartContainer": seen.add(container.id)
+        if method == "RemoveContainer" and pod.uid and container.id != "unknown" and container.id not in seen: die()""",
+    "stop-after-pod": """
+        if method == "StopPodSandbox": stopped.add(pod.id)
+        if method == "StopContainer" and pod.id in stopped: die()""",
+    "repeated-stop": """
+        if method == "StopPodSandbox":
+            if pod.id in stopped: die()
+            stopped.add(pod.id)""",
+    "unknown-container": """
+        if method == "CreateContainer": seen.add(container.id)
+        if method == "RemoveContainer" and container.id not in seen: die()""",
+    "interleaved-containers": """
+        if method == "StartContainer":
+            if seen: die()
+            seen.add(container.id)
+        if method == "StopContainer": seen.discard(container.id)""",
+    "merges": ADJUST.format(TWICE),
+    "crashes-no-runtime": ADJUST.format(SYSCTL),
+    "changes-are-applied": ADJUST.format(
+        "api.ContainerAdjustment(linux=api.LinuxContainerAdjustment(resources="
+        "api.LinuxResources(memory=api.LinuxMemory(swap=api.OptionalInt64(value=5)))))"
+    ),
+    "lets-pods-stop": 'if method == "StopPodSandbox": raise CallError(2, "no")',
+    "refused-updates": f"""
+        if any(getattr(one, "code", 0) for one in plugin.heard): die()
+        if method == "StartContainer": plugin.ask("UpdateContainers", {WANTED})""",
+}
+"""What breaks a rule, and no other."""
+UNDER = {"crashes-no-runtime": WITH_0_11, "repeated-stop": WITH_CRIO, "lets-pods-stop": WITH_CRIO}
+
+
+def patient(name: str = NEWEST) -> Flavour:
+    """Returns a runtime that no slow machine is late for."""
+    return replace(FLAVOURS[name], registration_timeout=60, request_timeout=60)
+
+
+def sound(breaks: str = "", run: str = RUN) -> str:
+    lines = breaks.strip("\n").splitlines() or ["pass"]
+    indent = min(len(line) - len(line.lstrip()) for line in lines)
+    return SOUND.format(breaks="\n".join(f"    {line[indent:]}" for line in lines), run=run)
+
+
+def judged(plugins: Plugins, source: str, flavour: Flavour | None = None) -> Report:
+    return judge(Launched(plugins.file(plugins.write("10-a", source))), flavour or patient())
+
+
+def named(report: Report) -> list[str]:
+    """Returns the rules that fail."""
+    return [verdict.rule.name for verdict in report.failures]
+
+
+def of(report: Report, rule: str) -> Verdict:
+    return next(verdict for verdict in report.verdicts if verdict.rule.name == rule)

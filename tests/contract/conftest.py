@@ -1,0 +1,41 @@
+"""Fixtures of the contract's tests: no time of a real runtime decides about a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from nri.testing import Late, launch
+from nri.testing.contract import ending, starts, watched
+from nri.testing.plugin import Plugin
+from tests.runtime.fixtures import forked, plugins
+from tests.runtime.simulation import simulate
+
+__all__ = ["plugins", "simulate"]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forks plugins off, and waits longer than a slow machine needs for the end of one."""
+    monkeypatch.setattr(starts, "spawn", forked)
+    monkeypatch.setattr(ending, "END", 60)
+    monkeypatch.setattr(ending, "CONNECT", 60)
+
+
+@pytest.fixture
+def executed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Executes plugins after all."""
+    monkeypatch.setattr(starts, "spawn", launch.spawn)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No plugin is waited for while it waits for the answer to its UpdateContainers."""
+
+    def wait(self: watched.Watched, done: Callable[[], bool], timeout: float) -> None:
+        Plugin._wait(self, lambda: done() or bool(self._held), timeout)
+        if not done():
+            raise Late("no answer")
+
+    monkeypatch.setattr(watched.Watched, "_wait", wait)

@@ -1,0 +1,96 @@
+"""`simulate -contract`, and the page of the docs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from nri.testing import FLAVOURS, Flavour
+from nri.testing.contract import RULES, Report, Source, judge
+from nri.testing.contract.requests import Call
+from tests.runtime.fixtures import ROOT, Plugins
+from tests.runtime.simulation import Simulate
+from tests.runtime.test_simulate import MANIFEST
+from v010_adapter.cli.simulate import contract as command
+
+from .broken import BROKEN, WITH_CRIO, sound
+
+
+@pytest.fixture
+def waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the command play a runtime that waits longer than a slow machine needs."""
+
+    def wait(source: Source, flavour: Flavour, life: Sequence[Call]) -> Report:
+        patient = judge(source, replace(flavour, registration_timeout=60, request_timeout=60), life)
+        return replace(patient, flavour=flavour)
+
+    monkeypatch.setattr(command, "judge", wait)
+
+
+@pytest.mark.usefixtures("waiting")
+def test_the_command_prints_a_line_for_each_rule(plugins: Plugins, simulate: Simulate) -> None:
+    path = plugins.write("10-a", sound(BROKEN["unknown-call"]))
+    code, out = simulate.text("-contract", "-plugin", path)
+    lines = out.splitlines()
+    assert (code, lines[0]) == (1, "10-a under containerd v2.4.2, NRI v0.12.3")
+    at = lines.index("unknown-call            FAILS")
+    rule = RULES["unknown-call"]
+    assert lines[at + 1 : at + 4] == [f"    rule: {rule.holds}", "    sent: FutureEvent {}", "    came: error 2: what?"]
+    assert lines[at + 4 : at + 6] == [f"    then: {rule.otherwise}", f"    source: {rule.source}"]
+    assert "registers               holds" in lines
+    assert "does not apply, because the runtime launches the plugin: valid-name, starts-before-runtime" in lines
+    assert lines[-2] == f"{len(RULES)} rules, 1 failure"
+
+
+@pytest.mark.usefixtures("waiting")
+def test_the_command_prints_json_and_junit(plugins: Plugins, simulate: Simulate) -> None:
+    path = plugins.write("10-a", sound(BROKEN["lets-pods-stop"]))
+    code, lines = simulate.json("-contract", "-plugin", path, "-runtime", "all")
+    assert code == 1
+    failed = [(line["runtime"], line["rule"], line["came"]) for line in lines if line.get("result") == "fails"]
+    assert failed == [(f"cri-o {version}", "lets-pods-stop", "error 2: no") for version in ("1.34.0", "1.36.3")]
+    assert len([line for line in lines if "rule" in line]) == len(RULES) * len(FLAVOURS)
+    code, out = simulate.text("-contract", "-plugin", path, "-runtime", WITH_CRIO, "-o", "junit")
+    (suite,) = ElementTree.fromstring(out)  # noqa: S314 - it is our own
+    assert (code, suite.get("tests"), suite.get("failures")) == (1, str(len(RULES)), "1")
+    (failure,) = suite.findall("testcase[@name='lets-pods-stop']/failure")
+    assert failure.get("message") == "error 2: no"
+    assert len(suite.findall("testcase/skipped")) == int(suite.get("skipped", ""))
+
+
+@pytest.mark.usefixtures("waiting")
+def test_the_command_plays_the_container_of_a_file(plugins: Plugins, simulate: Simulate, tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text(MANIFEST)
+    breaks = 'if container and container.name == "c1": die()'
+    words = "-contract", "-plugin", plugins.write("10-a", sound(breaks)), "-o", "json"
+    assert simulate.json(*words)[0] == 1
+    assert simulate.json(*words, "-container", tmp_path / "pod.yaml")[0] == 0
+
+
+def test_the_command_refuses_what_contradicts_itself(plugins: Plugins, simulate: Simulate) -> None:
+    path = plugins.write("10-a", sound())
+    for words in (["-runtime", "all"], ["-o", "junit"]):
+        assert "-runtime all and -o junit belong to -contract" in simulate.refused("-plugin", path, *words)
+    assert "-contract starts the plugin" in simulate.refused("-contract", "-socket", "/nowhere")
+
+
+def test_what_cannot_be_started(simulate: Simulate, tmp_path: Path) -> None:
+    path = tmp_path / "10-a"
+    path.write_text("#!/nowhere/interpreter\n")
+    path.chmod(0o755)
+    assert f"{path}: " in simulate.refused("-contract", "-plugin", path)
+    at = tmp_path / "nri.sock"
+    at.write_text("")
+    assert f"{at}: Address already in use" in simulate.refused("-contract", "-socket", at, "-plugin", path)
+    assert at.read_text() == ""
+
+
+def test_the_page_has_the_rules_of_the_code() -> None:
+    text = (ROOT / "docs/testing-plugins.md").read_text()
+    rows = re.findall(r"^\| `([a-z-]+)` \| (.*?) \| (.*?) \| (.*?) \|$", text, re.MULTILINE)
+    assert rows == [(rule.name, rule.holds, rule.otherwise, rule.source) for rule in RULES.values()]

@@ -1,0 +1,163 @@
+"""Plugins that connect by themselves, the plugins of others, and those of this project."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from nri import Context, Plugin, api
+from nri.testing import FLAVOURS
+from nri.testing.contract import External, Launched, Report, Result, Running, ending, judge, starts
+from nri.testing.launch import PluginFile
+from nri.testing.node import Node
+from tests.peers.harness import require
+from tests.runtime.fixtures import ROOT, Plugins
+from v010_adapter.cli.simulate import trial
+
+from .broken import NEWEST, RUN, named, of, patient, sound
+
+# ---- plugins that connect by themselves
+
+
+CONNECTS = """
+import socket
+trunk = socket.socket(socket.AF_UNIX)
+try:
+    trunk.connect(sys.argv[0] + ".sock")
+except OSError:
+    {otherwise}
+os.environ["NRI_PLUGIN_SOCKET"] = str(trunk.detach())
+"""
+
+
+def external(plugins: Plugins, source: str, otherwise: str = "sys.exit(1)") -> Report:
+    """Judges a plugin that connects to a socket."""
+    path = plugins.write("10-a", CONNECTS.format(otherwise=otherwise) + source)
+    return judge(External(Path(f"{path}.sock"), partial(subprocess.Popen, [path])), patient())
+
+
+def test_a_plugin_that_connects_by_itself(plugins: Plugins) -> None:
+    report = external(plugins, sound())
+    assert named(report) == []
+    assert of(report, "valid-name").result is of(report, "starts-before-runtime").result is Result.HOLDS
+    assert not any(note.subject == "SIGTERM" for note in report.notes)
+
+
+def test_a_plugin_that_connects_by_itself_with_a_name_that_is_none(plugins: Plugins) -> None:
+    ask = 'plugin.ask("RegisterPlugin", api.RegisterPluginRequest(plugin_name="a", plugin_idx="1").SerializeToString())'
+    run = f"plugin = raw.RawPlugin(answer)\n{ask}\nwhile plugin.serve(): pass"
+    assert named(external(plugins, sound(run=run))) == ["valid-name"]
+
+
+def test_a_plugin_that_connects_by_itself_and_does_not_join_again(
+    plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ending, "END", 0.2)
+    monkeypatch.setattr(starts, "GRACE", 0.1)
+    source = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + sound(run=f"{RUN}\nwhile True: signal.pause()")
+    report = external(plugins, source)
+    assert named(report) == ["ends-with-connection"]
+    assert any(note.subject == "SIGTERM" for note in report.notes)
+
+
+def test_a_plugin_that_waits_for_the_socket(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ending, "FIRST_TRY", 0.1)
+    wait = "while not os.path.exists(sys.argv[0] + '.sock'): time.sleep(0.01)"
+    assert named(external(plugins, sound(), f"{wait}\n    trunk.connect(sys.argv[0] + '.sock')")) == []
+
+
+def test_a_plugin_that_gives_up_without_an_end(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
+    def tried(process: Running, timeout: float) -> bool:
+        while not (plugins.path / "10-a.tried").exists():
+            time.sleep(0.01)
+        return False
+
+    monkeypatch.setattr(ending, "ends", tried)
+    monkeypatch.setattr(ending, "CONNECT", 0.1)
+    gives_up = "open(sys.argv[0] + '.tried', 'w').close()\n    signal.pause()"
+    assert named(external(plugins, sound(), gives_up)) == ["starts-before-runtime"]
+
+
+class Injector(Plugin):
+    """Gives each container a variable."""
+
+    def create_container(self, request: api.CreateContainerRequest, context: Context) -> api.CreateContainerResponse:
+        adjust = api.ContainerAdjustment(env=[api.KeyValue(key="A", value=request.container.id)])
+        return api.CreateContainerResponse(adjust=adjust)
+
+
+@pytest.mark.parametrize("nri_runtime", ["cri-o/1.34.0", NEWEST], indirect=True)
+def test_the_fixture_judges_a_class_and_a_file(nri_runtime: Node, tmp_path: Path) -> None:
+    nri_runtime.played = patient(f"{nri_runtime.flavour.name}/{nri_runtime.flavour.version.removeprefix('v')}")
+    assert nri_runtime.contract(Injector).failures == []
+    path = tmp_path / "20-file.py"
+    path.write_text("import nri\nclass Mine(nri.Plugin): pass\nnri.run(Mine())\n")
+    report = nri_runtime.contract(path)
+    assert (report.plugin, report.failures, report.flavour.nri) == ("20-file", [], nri_runtime.played.nri)
+
+
+# ---- others' plugins, and ours
+
+
+def go(name: str, base: str) -> Launched:
+    return Launched(PluginFile(require(name), "10", base))
+
+
+@pytest.mark.usefixtures("executed")
+@pytest.mark.parametrize("rule", ["", "sparse-messages", "merges"])
+def test_a_broken_go_plugin_is_named_by_its_rule_alone(rule: str) -> None:
+    assert named(judge(go("broken", rule or "none"), patient())) == [rule] * bool(rule)
+
+
+@pytest.mark.usefixtures("executed", "impatient")
+def test_a_go_plugin_that_waits_for_its_own_updates() -> None:
+    assert named(judge(go("broken", "updates-do-not-block"), patient())) == ["updates-do-not-block"]
+
+
+@pytest.mark.usefixtures("executed")
+def test_a_go_plugin_that_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ending, "END", 0.05)
+    assert named(judge(go("broken", "ends-with-connection"), patient())) == ["ends-with-connection"]
+
+
+@pytest.mark.usefixtures("executed")
+@pytest.mark.parametrize("name", FLAVOURS)
+def test_a_plugin_made_of_upstreams_stub_keeps_all_rules(name: str) -> None:
+    assert named(judge(go("idle", "idle"), patient(name))) == []
+
+
+@pytest.mark.usefixtures("executed")
+@pytest.mark.parametrize("name", FLAVOURS)
+def test_the_adapter_keeps_all_rules(name: str, tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text('#!/bin/sh\necho \'{"spec": {"process": {"env": ["TZ=UTC"]}}}\'\n')
+    program.chmod(0o755)
+    adapter = trial.plugin(tmp_path, [str(program)], ["CreateContainer"], [str(ROOT / "hooks.d")])
+    report = judge(Launched(adapter, state=str(tmp_path)), patient(name))
+    assert named(report) == []
+    assert of(report, "changes-are-applied").result is Result.HOLDS
+
+
+EXAMPLES = sorted([*ROOT.glob("examples/*.py"), *ROOT.glob("examples/cookbook/*.py")])
+CONFIG = {"devices": "allowed = {}"}
+FILES = {"limits": "[small]\ncpu_shares = 2\nmemory = 1000000\n"}
+"""What examples read that have a file of their own, the flag -file."""
+
+
+@pytest.mark.usefixtures("executed")
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_the_examples_keep_all_rules(nri_runtime: Node, path: Path, tmp_path: Path) -> None:
+    nri_runtime.played = patient()
+    config = CONFIG.get(path.stem, "")
+    if path.stem in FILES:
+        (tmp_path / "file").write_text(FILES[path.stem])
+        wrapper = tmp_path / path.stem
+        wrapper.write_text(f"#!/bin/sh\nexec {sys.executable} {path} -file {tmp_path}/file\n")
+        wrapper.chmod(0o755)
+        path = wrapper
+    assert nri_runtime.contract(path, config=config).failures == []

@@ -1,0 +1,151 @@
+"""Broken plugins, each named by the rule that it breaks and by no other; plugins that keep all rules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nri.testing import FLAVOURS
+from nri.testing.contract import RULES, Result, ending
+from tests.runtime.fixtures import Plugins
+
+from .broken import ADJUST, BROKEN, NEWEST, UNDER, WANTED, WITH_CRIO, judged, named, of, patient, sound
+
+
+@pytest.mark.parametrize("name", FLAVOURS)
+def test_a_sound_plugin_keeps_all_rules_under_each_runtime(plugins: Plugins, name: str) -> None:
+    report = judged(plugins, sound(), patient(name))
+    assert [verdict.rule.name for verdict in report.verdicts] == list(RULES)
+    assert report.failures == []
+    is_crio = name.startswith("cri-o")
+    skipped = {"valid-name", "starts-before-runtime", "merges", "crashes-no-runtime", "changes-are-applied"}
+    skipped |= {"updates-do-not-block", "refused-updates"}
+    skipped |= set() if is_crio else {"repeated-stop", "lets-pods-stop"}
+    assert {one.rule.name for one in report.verdicts if one.result is Result.DOES_NOT_APPLY} == skipped
+
+
+@pytest.mark.parametrize("rule", BROKEN)
+def test_a_plugin_that_breaks_one_rule_is_named_by_that_rule_alone(plugins: Plugins, rule: str) -> None:
+    report = judged(plugins, sound(BROKEN[rule]), patient(UNDER.get(rule, NEWEST)))
+    assert named(report) == [rule]
+    (failure,) = report.failures
+    assert failure.sent
+    assert failure.came
+
+
+LINUX = "api.ContainerAdjustment(linux=api.LinuxContainerAdjustment({}))"
+MEMORY = LINUX.format("resources=api.LinuxResources(memory=api.LinuxMemory({}))")
+VARIABLES = "api.ContainerAdjustment(env=[{}])"
+ERRNO = LINUX.format(
+    'seccomp_policy=api.LinuxSeccomp(syscalls=[api.LinuxSyscall(names=["a"], errno_ret=api.OptionalUInt32(value=1))])'
+)
+CHANGES = [
+    (VARIABLES.format('api.KeyValue(key="-FOO")'), NEWEST, "changes-are-applied", "process.env[FOO]: NRI does not"),
+    (VARIABLES.format('api.KeyValue(key="-FOO"), api.KeyValue(key="FOO", value="1")'), NEWEST, "", ""),
+    (VARIABLES.format('api.KeyValue(key="-OTHER")'), NEWEST, "", ""),
+    ('api.ContainerAdjustment(args=["", "a"])', "containerd/2.0.14", "changes-are-applied", "process.args: older"),
+    ('api.ContainerAdjustment(args=["", "a"])', NEWEST, "", ""),
+    (MEMORY.format("limit=api.OptionalInt64(value=5), swap=api.OptionalInt64(value=5)"), NEWEST, "", ""),
+    (MEMORY.format("reservation=api.OptionalInt64(value=5)"), NEWEST, "changes-are-applied", "adjust: linux.resources"),
+    (ERRNO, WITH_CRIO, "crashes-no-runtime", "linux.seccomp.syscalls[0].errnoRet: NRI 0.10 and 0.11 crash"),
+    (ERRNO, "containerd/2.0.14", "changes-are-applied", "linux.seccomp.syscalls[0].errnoRet: NRI 0.10 and 0.11 crash"),
+    (ERRNO, NEWEST, "", ""),
+]
+
+
+@pytest.mark.parametrize(("adjust", "runtime", "rule", "came"), CHANGES)
+def test_what_becomes_of_a_change(plugins: Plugins, adjust: str, runtime: str, rule: str, came: str) -> None:
+    report = judged(plugins, sound(ADJUST.format(adjust)), patient(runtime))
+    assert named(report) == [rule] * bool(rule)
+    assert [verdict.came[: len(came)] for verdict in report.failures] == [came] * bool(rule)
+
+
+ANSWERS = {
+    "no implementation": 'if method == "StopContainer": raise CallError(12, "no such method")',
+    "no bytes of a message": 'if method == "CreateContainer": return b"\\xff"',
+    "the end of the process": 'if method == "RemovePodSandbox": die()',
+    "no implementation of StateChange": 'if request.method == "StateChange": raise CallError(12, "no such method")',
+}
+
+
+@pytest.mark.parametrize("breaks", ANSWERS.values(), ids=ANSWERS)
+def test_what_is_no_answer_to_an_event(plugins: Plugins, breaks: str) -> None:
+    report = judged(plugins, sound(breaks), patient("containerd/2.0.14"))
+    assert named(report) == ["answers-events"]
+    assert of(report, "large-message").came == "the plugin has failed at the usual events"
+
+
+def test_a_refusal_is_no_failure(plugins: Plugins) -> None:
+    """A plugin may refuse pods and containers, and be subscribed to few events or to all of them."""
+    refuses = 'if container or pod: raise CallError(2, "I refuse")'
+    report = judged(plugins, sound(refuses))
+    assert named(report) == []
+    assert ("refusals", "RunPodSandbox: error 2: I refuse") in report.notes
+    for mask, rules in ((1, {"large-message", "failed-create", "unknown-container"}), (0, set())):
+        configure = f'if method == "Configure": return api.ConfigureResponse(events={mask}).SerializeToString()'
+        report = judged(plugins, sound(configure))
+        assert named(report) == []
+        assert all(of(report, rule).result is Result.DOES_NOT_APPLY for rule in rules)
+
+
+def test_a_validator_is_asked(plugins: Plugins) -> None:
+    configure = 'if method == "Configure": return api.ConfigureResponse(events=0x2008).SerializeToString()'
+    assert named(judged(plugins, sound(configure))) == []
+    dies = f'{configure}\nif method == "ValidateContainerAdjustment" and message.plugins[0].name == "a": die()'
+    failure = judged(plugins, sound(dies)).failures[0]
+    assert (failure.rule.name, failure.sent[:27]) == ("answers-events", "ValidateContainerAdjustment")
+
+
+def test_notes_fail_no_test(plugins: Plugins) -> None:
+    """What sets a field, and does not give the same answer twice."""
+    adjusts = """
+        if method == "CreateContainer":
+            seen.add(len(seen))
+            adjust = api.ContainerAdjustment(env=[api.KeyValue(key="A", value=str(len(seen)))])
+            return api.CreateContainerResponse(adjust=adjust).SerializeToString()"""
+    report = judged(plugins, sound(adjusts))
+    assert named(report) == []
+    notes = {note.subject: note.text for note in report.notes}
+    assert notes.keys() == {"conflicts", "configuration", "idempotence", "time"}
+    assert notes["conflicts"].startswith('plugins "10-a" and "another plugin" both tried to set Env A')
+    assert notes["configuration"] == "empty text is taken, broken text is taken, large text is taken"
+
+
+# ---- time, and the end
+
+
+def test_a_plugin_that_does_not_register(plugins: Plugins) -> None:
+    report = judged(plugins, sound(run="sys.exit(5)"))
+    assert named(report) == ["registers"]
+    assert report.failures[0].came == "the plugin has ended with exit code 5"
+    assert of(report, "answers-in-time").came == "the plugin has not joined the runtime"
+    late = replace(patient(), registration_timeout=0.01)
+    assert named(judged(plugins, sound(run="signal.pause()"), late)) == ["registers"]
+
+
+def test_a_plugin_that_does_not_answer(plugins: Plugins) -> None:
+    """A slow machine makes more answers late, which the same rule reports."""
+    never = 'if method == "StartContainer": return None'
+    report = judged(plugins, sound(never), replace(patient(), request_timeout=0.2))
+    assert named(report) == ["answers-in-time"]
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("method", ["StartContainer", "Synchronize"])
+def test_a_plugin_that_waits_for_its_own_updates(plugins: Plugins, method: str) -> None:
+    waits = f'if method == "{method}": plugin.call("UpdateContainers", {WANTED})'
+    assert named(judged(plugins, sound(waits))) == ["updates-do-not-block"]
+
+
+def test_a_plugin_that_does_not_wait_for_its_updates(plugins: Plugins) -> None:
+    asks = f'if method == "StartContainer": plugin.ask("UpdateContainers", {WANTED})'
+    report = judged(plugins, sound(asks))
+    assert named(report) == []
+    assert of(report, "updates-do-not-block").result is of(report, "refused-updates").result is Result.HOLDS
+
+
+def test_a_plugin_that_stays(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ending, "END", 0.05)
+    stays = "raw.run(answer)\nsignal.pause()"
+    assert named(judged(plugins, sound(run=stays))) == ["ends-with-connection"]
