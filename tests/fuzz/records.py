@@ -1,7 +1,7 @@
 """Target: the bytes of a record's file.
 
 Holds for all bytes: nothing is raised; what is read can be written, read again and asked a delete for; half of it is no
-record.
+record. What is changed has another checksum, and is none.
 """
 
 from __future__ import annotations

@@ -283,6 +283,19 @@ def test_a_create_is_not_repeated_once_its_deletes_may_have_run(play: Play) -> N
     assert play.runs("q") == ["create c by A0", "delete c by A0"]
 
 
+def test_a_create_that_was_refused_while_it_waited_for_another_adapter_does_not_start(play: Play) -> None:
+    play.world.settings = play.world.settings._replace(fail_create=True)
+    first, second = play.start(2)
+    play.begin("pod")
+    play.stop_inside(first, "after write")  # it has noted that it begins
+    assert play.begin("c").has_failed
+    first.die()
+    play.world.wait(60)
+    assert play.runs("q") == []
+    assert second.adapter._turns is not None
+    assert not second.adapter._turns._held
+
+
 def test_an_adapter_removes_no_record_that_another_one_makes_again(play: Play) -> None:
     play.start(1)
     play.begin("pod")

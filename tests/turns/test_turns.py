@@ -275,6 +275,13 @@ def test_one_adapter_at_a_time_works_on_an_id_and_a_pod_covers_its_containers(st
     assert not first.lock("pod", "c1")
 
 
+def test_a_container_stays_locked_when_its_pod_is_free_again(start: Start) -> None:
+    first, second = (start().turns for _ in range(2))
+    assert all(first.lock("pod", id_) for id_ in ("pod", "c1"))
+    first.unlock("pod", "pod")
+    assert [second.lock("pod", id_) for id_ in ("c1", "c2")] == [False, True]
+
+
 def test_an_id_that_is_locked_twice_is_free_after_the_second_unlock(start: Start) -> None:
     first, second = (start().turns for _ in range(2))
     assert first.lock("pod", "c1")

@@ -132,8 +132,9 @@ class Bridge:
             raise refusal
 
     def run_for_gone(self, id_: str) -> None:
-        """Runs the deletes of a container that has gone without a stop event."""
-        self.deletes.run_for_gone(id_)
+        """Runs the deletes of a container that has gone without a stop event, and forgets it."""
+        self.deletes.run_owed(id_)
+        self.deletes.remove(id_)
         self.updates.existing.discard(id_)
 
     # What happens to the connection

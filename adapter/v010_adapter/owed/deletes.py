@@ -114,11 +114,6 @@ class Deletes(Observer[PluginJob, PluginStep]):
         event = "StopPodSandbox" if target.is_sandbox else "StopContainer"
         self.submit(PluginJob(self._plugins, self, event, target, None))
 
-    def run_for_gone(self, id_: str) -> None:
-        """Runs the deletes of a container that has gone without a stop event, and forgets it."""
-        self.run_owed(id_)
-        self.remove(id_)
-
     def reconcile(self, node: Node, ours: Sequence[Target]) -> None:
         """Runs the deletes of what has ended without a connection. Creates are not made up for.
 

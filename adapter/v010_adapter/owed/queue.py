@@ -61,9 +61,8 @@ class Queue:
         job.after = {f"another adapter, which works on {job.target}"}
         if job.turn is not None and not job.chain.is_answered and self._turns.is_answered(job.turn):
             job.answer_empty()
-        if job in self._jobs:
-            again = partial(self._start_again, job, min(2 * pause, LONGEST_PAUSE))
-            self._loop.call_at(self._loop.time() + pause, again)
+        again = partial(self._start_again, job, min(2 * pause, LONGEST_PAUSE))
+        self._loop.call_at(self._loop.time() + pause, again)
 
     def _start_again(self, job: PluginJob, pause: float) -> None:
         if job in self._jobs:  # else its time was up, and it has ended

@@ -1,17 +1,17 @@
 """The record of a pod or container: which plugins are owed a delete for it; and its file. Pure.
 
 The lines of the file are JSON: what is known, spec, labels; for each create what was run, and its conf, which may be
-empty. A last line tells that none is missing. Spec, labels and conf are as plugins get them.
+empty. Spec, labels and conf are as plugins get them. The last line is a checksum: a file that is damaged at any byte
+is no record.
 """
 
 from __future__ import annotations
 
 import json
-import math
-import re
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii as _quote
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
+from zlib import crc32
 
 from v010_adapter.host.runtime_directory import file_name
 from v010_adapter.legacy.config import Entry
@@ -21,9 +21,6 @@ MOST_KEPT = 32 << 10
 """Maximum bytes of spec and labels together. A larger pair is left out: pod authors choose its size."""
 PREFIX = "+"
 """How the names of all files begin."""
-_END = b"end"
-_CONTROL = re.compile(rb"[\x00-\x09\x0b-\x1f]")
-"""What no JSON has in a line."""
 
 Key: TypeAlias = tuple[str, int]
 """The key of an entry of conf.json."""
@@ -86,13 +83,19 @@ def prefix_of(pod: str) -> str:
 def encode(record: Record) -> bytes:
     """Returns the file of a record, empty if there is to be none."""
     creates = (*record.running.values(), *record.owed.values())
-    lines = [b'{"at":%r,%b' % (at, _encoded(entry)) for entry, at in creates]
-    return b"\n".join((_known(record.target, record.target.started), *lines, _END)) if lines else b""
+    lines = b"".join([b'\n{"at":%r,%b' % (at, _encoded(entry)) for entry, at in creates])
+    if not lines:
+        return b""
+    known, checksum = _known(record.target, record.target.started)
+    return b"%b%b\n%d" % (known, lines, crc32(lines, checksum))
 
 
 @lru_cache(1)
-def _known(target: Target, started: int) -> bytes:
-    """Returns the lines that all plugins of an event have in common. `started` may be found out between two events."""
+def _known(target: Target, started: int) -> tuple[bytes, int]:
+    """Returns the lines that all plugins of an event have in common, and their checksum.
+
+    `started` may be found out between two events.
+    """
     spec, labels = target.spec, target.labels
     if len(spec) + len(labels) > MOST_KEPT:
         spec, labels = b'{"resources":null}', b"{}"
@@ -101,7 +104,8 @@ def _known(target: Target, started: int) -> bytes:
         f'"sandbox":{_quote(target.sandbox_id)},"pid":{target.pid},"started":{started},'
         f'"cgroup":{_quote(target.cgroups_path)}}}'
     )
-    return b"%b\n%b\n%b" % (text.encode(), spec, labels)
+    lines = b"%b\n%b\n%b" % (text.encode(), spec, labels)
+    return lines, crc32(lines)
 
 
 @lru_cache(100)
@@ -111,39 +115,26 @@ def _encoded(entry: Entry) -> bytes:
     return b"%b\n%b" % (text.encode(), entry.conf or b"")
 
 
-def decode(name: str, text: bytes) -> Record | None:
+def decode(name: str, file: bytes) -> Record | None:
     """Returns the record in a file, None if the file is damaged, or another one's."""
+    text, _, checksum = file.rpartition(b"\n")
+    if checksum != b"%d" % crc32(text):
+        return None
     try:
         record = _record(*text.split(b"\n"))
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError):  # another version of the adapter has written it
         return None
     record.name = name
-    return record if name.endswith(f"+{file_name(record.target.id)}") and not _CONTROL.search(text) else None
+    return record if name.endswith(f"+{file_name(record.target.id)}") else None
 
 
-def _record(first: bytes, spec: bytes, labels: bytes, *lines: bytes) -> Record:
+def _record(first: bytes, spec: bytes, labels: bytes, *creates: bytes) -> Record:
     known = json.loads(first)
-    target = Target.restored(*_values(known, id=str, sandbox=str, pid=int, cgroup=str), spec=spec, labels=labels)
-    target.started, names = _values(known, started=int, names=list)
-    target.names = tuple(names)
-    "".join(names).encode()  # raises for others than texts
+    target = Target.restored(*(known[key] for key in ("id", "sandbox", "pid", "cgroup")), spec=spec, labels=labels)
+    target.started, target.names = known["started"], tuple(known["names"])
     record = Record(target)
-    *creates, end = lines
-    for made, conf in zip(creates[::2], creates[1::2], strict=True):
-        at, type_, number, version = _values(json.loads(made), at=float, type=str, number=int, version=str)
-        entry = Entry(type_, number, version, conf or None)
-        record.owed[entry.key] = Create(entry, at)
-        if not math.isfinite(at):
-            raise ValueError("at")
-    if not creates or end != _END:
-        raise ValueError("cut")
+    for line, conf in zip(creates[::2], creates[1::2], strict=True):
+        made = json.loads(line)
+        entry = Entry(made["type"], made["number"], made["version"], conf or None)
+        record.owed[entry.key] = Create(entry, made["at"])
     return record
-
-
-def _values(document: Any, **kinds: type) -> list[Any]:
-    """Returns values. Raises TypeError or ValueError for one of another kind, or that could not be written again."""
-    values = [document[key] for key in kinds]
-    if [*map(type, values)] != [*kinds.values()]:
-        raise TypeError(f"not {kinds}")
-    "".join(value for value in values if isinstance(value, str)).encode()  # raises for a lone surrogate
-    return values
