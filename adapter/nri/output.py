@@ -6,6 +6,7 @@ import atexit
 import io
 import logging
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from nri.syslog import NonBlockingHandler
 
 LAST_WAIT, STEP = 1.0, 0.01
-"""Seconds that the end of the program waits for syslog, and between two attempts."""
+"""Seconds that a busy syslog is waited for, and between two attempts."""
 
 
 def output_to_syslog(name: str = "", idx: str = "") -> None:
@@ -40,7 +41,7 @@ def output_to_syslog(name: str = "", idx: str = "") -> None:
             handler.setStream(sys.stderr)
 
 
-def _stream(syslog: logging.Handler, level: int, fd: int) -> io.TextIOWrapper:
+def _stream(syslog: NonBlockingHandler, level: int, fd: int) -> io.TextIOWrapper:
     return io.TextIOWrapper(_Lines(syslog, level, fd), "utf-8", "backslashreplace", write_through=True)
 
 
@@ -49,7 +50,11 @@ def _write_rest(syslog: NonBlockingHandler) -> None:
     end = time.monotonic() + LAST_WAIT
     while syslog.pending and time.monotonic() < end:
         time.sleep(STEP)
-        syslog.flush()
+        syslog.acquire()
+        try:
+            syslog.flush()
+        finally:
+            syslog.release()
 
 
 class _Lines(io.RawIOBase):
@@ -57,12 +62,13 @@ class _Lines(io.RawIOBase):
     LONGEST = 8 << 10
     """Bytes after which a line without an end is a record."""
 
-    def __init__(self, handler: logging.Handler, level: int, fd: int) -> None:
+    def __init__(self, handler: NonBlockingHandler, level: int, fd: int) -> None:
         super().__init__()
         self._fd = fd
         self._handler = handler
         self._level = level
         self._rest = b""
+        self._writing: threading.Thread | None = None
 
     def fileno(self) -> int:
         """Returns the descriptor for programs that get this stream: /dev/null."""
@@ -81,4 +87,7 @@ class _Lines(io.RawIOBase):
         for line in filter(None, lines):
             message = line.decode("utf-8", "backslashreplace")
             self._handler.handle(logging.makeLogRecord({"levelno": self._level, "msg": message}))
+        if self._handler.pending and not (self._writing and self._writing.is_alive()):
+            self._writing = threading.Thread(target=_write_rest, args=(self._handler,), daemon=True)
+            self._writing.start()
         return len(text)

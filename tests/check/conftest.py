@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +38,12 @@ class Node:
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.folder = folder
         self._capsys = capsys
+        self.sockets = ExitStack()
         self.settings: dict[str, Any] = {
             "legacy": {"config": str(folder / "conf.json"), "path": [str(folder / "bin")]},
             "hooks": {"directories": [str(folder / "one"), str(folder / "two")]},
             "runtime": {"socket": str(folder / "nri.sock")},
+            "state": {"directory": str(folder / "state")},
         }
         for name in ("bin", "one", "two", "plugins", "conf.d"):
             (folder / name).mkdir()
@@ -49,6 +54,12 @@ class Node:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(given if isinstance(given, bytes) else given.encode())
         return file
+
+    def listen(self, name: str) -> None:
+        """Makes the socket of a runtime, which takes no connection."""
+        listener = self.sockets.enter_context(socket.socket(socket.AF_UNIX))
+        listener.bind(str(self.folder / name))
+        listener.listen()
 
     def program(self, name: str, text: str = "#!/bin/sh\n") -> Path:
         file = self.write(f"bin/{name}", text)
@@ -85,7 +96,7 @@ def _moved(folder: Path, name: str, config: str, drop_ins: tuple[str, ...]) -> S
 
 
 @pytest.fixture
-def node(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Node:
+def node(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
     monkeypatch.setattr(configuration, "PLUGINS", str(tmp_path / "plugins"))
     monkeypatch.setattr(configuration, "DROP_INS", str(tmp_path / "conf.d"))
     monkeypatch.setattr(configuration, "UNIT", str(tmp_path / "unit"))
@@ -98,4 +109,5 @@ def node(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     node = Node(tmp_path, capsys)
     node.write("config.toml", REQUIRED)
     node.write("crio.conf", REQUIRED_OF_CRIO)
-    return node
+    with node.sockets:
+        yield node

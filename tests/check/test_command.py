@@ -40,8 +40,8 @@ def test_a_node_in_order_has_a_line_for_everything_and_no_problems(node: Node) -
     node.write("one/a.json", HOOK)
     node.write("two/b.json", HOOK | {"stages": ["createContainer", "poststop"]})
     (node.folder / "plugins/00-v010-adapter").symlink_to(node.program("v010-adapter"))
-    for socket in ("nri.sock", "containerd"):
-        node.write(socket, "")
+    node.listen("nri.sock")
+    node.write("containerd", "")
     assert node() == [
         "configuration",
         "ok own.yaml: in order",
@@ -149,7 +149,7 @@ def test_unnamed_the_file_that_the_runtime_passes_comes_first_and_then_the_defau
 def test_what_is_configured_and_does_not_exist_is_a_problem(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(configuration, "USUAL", {"/etc/nri/conf.json", "/one", "/two"})
     node.settings["hostRoot"] = str(node.folder)  # a container has the usual directory there
-    node.write("nri.sock", "")  # a runtime is there
+    node.listen("nri.sock")
     for name in ("one", "two"):
         (node.folder / name).rmdir()
     assert node.problems() == ["conf.json: does not exist: no legacy plugins, but legacy.config names it"]
@@ -157,6 +157,22 @@ def test_what_is_configured_and_does_not_exist_is_a_problem(node: Node, monkeypa
     node.settings["hooks"]["directories"] = [str(node.folder / "hooks.d")]
     del node.settings["legacy"]
     assert node.problems() == ["hooks.d: does not exist: no hooks, but hooks.directories names it"]
+
+
+def test_a_state_directory_that_cannot_be_used_is_a_problem(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = node.folder / "state"
+    node.listen("nri.sock")
+    assert node.problems() == []
+    assert not directory.exists()
+    directory.mkdir()
+    assert node.problems() == []
+    directory.chmod(0o777)
+    assert node.problems() == ["state: state is world-writable"]
+    assert node("-root", str(node.folder), "-config", str(node.folder / "own.yaml"))[0] == "configuration"
+    assert "state:" not in node.out  # it is that of this node
+    directory.chmod(0o700)
+    monkeypatch.setattr(os, "fstatvfs", lambda fd: os.statvfs_result((*os.statvfs(fd)[:8], os.ST_RDONLY, 255)))
+    assert node.problems() == ["state: Read-only file system"]
 
 
 def test_without_permission_nothing_is_said_not_to_exist(node: Node) -> None:

@@ -248,7 +248,7 @@ def test_of_the_runtimes_that_are_there_or_else_of_those_that_are_configured_is_
     (node.folder / "config.toml").unlink()
     none = "no runtime is here, and no configuration of one: none of containerd, CRI-O"
     assert (node.problems(), node.code) == ([none], 1)
-    node.write("nri.sock", "")  # a pod may see this alone
+    node.listen("nri.sock")  # a pod may see this alone
     assert caveats(node) == [none]
     assert node.code == 0
 
@@ -297,6 +297,35 @@ def test_who_runs_plugins_for_pods_is_said(
                 f"containerd: {runtimes.DEPRECATED}",
             ][: 2 * bool(so)]
         )
+
+
+def test_a_program_that_containerd_runs_in_place_of_the_adapters_is_named(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """containerd searches PATH first, as the original client did (client.go: New, invokePlugin)."""
+    whole = node.program("b")
+    node.write("conf.json", {"plugins": [{"type": "a"}, {"type": str(whole)}, {"type": "c"}, {"type": "a"}]})
+    node.listen("containerd")
+    for module in (runtimes, sandboxes_module):
+        monkeypatch.setattr(module, "DEFAULT_CONF_JSON", str(node.folder / "conf.json"))
+    for name in ("a", "../system/a", "../system/b"):
+        node.program(name)
+    monkeypatch.setattr(runtimes, "SYSTEM_PATH", str(node.folder / "system"))
+    monkeypatch.setattr(runtimes, "names_conf_json", lambda _: True)
+    named = "containerd: for pods it runs system/a as a, not bin/a: write the whole path into conf.json"
+    assert [line for line in caveats(node) if "not bin/" in line] == [named]
+    node.settings["legacy"]["sandboxes"] = "never"
+    assert named not in caveats(node)
+    node.settings["legacy"]["sandboxes"] = "auto"
+    monkeypatch.setattr(runtimes, "names_conf_json", lambda _: False)
+    assert named not in caveats(node)
+
+
+def test_a_socket_whose_process_has_ended_serves_nothing(node: Node) -> None:
+    node.listen("nri.sock")
+    assert "ok nri.sock: a runtime serves NRI here" in node.part("runtime")
+    node.sockets.close()
+    assert "note nri.sock: no process listens: no runtime serves NRI here" in node.part("runtime")
 
 
 def test_settings_and_events_without_effect_and_docker_are_noted(node: Node) -> None:

@@ -95,6 +95,8 @@ class Injector(Plugin):
 def test_the_fixture_judges_a_class_and_a_file(nri_runtime: Node, tmp_path: Path) -> None:
     nri_runtime.played = patient(f"{nri_runtime.flavour.name}/{nri_runtime.flavour.version.removeprefix('v')}")
     assert nri_runtime.contract(Injector).failures == []
+    with pytest.raises(TypeError, match="not an instance"):
+        nri_runtime.contract(Injector())  # type: ignore[arg-type]
     path = tmp_path / "20-file.py"
     path.write_text("import nri\nclass Mine(nri.Plugin): pass\nnri.run(Mine())\n")
     report = nri_runtime.contract(path)

@@ -108,7 +108,7 @@ def test_notes_fail_no_test(plugins: Plugins) -> None:
     assert named(report) == []
     notes = {note.subject: note.text for note in report.notes}
     assert notes.keys() == {"conflicts", "configuration", "idempotence", "time"}
-    assert notes["conflicts"].startswith('plugins "10-a" and "another plugin" both tried to set Env A')
+    assert notes["conflicts"] == 'plugins "10-a" and "another plugin" both tried to set Env A: the event fails'
     assert notes["configuration"] == "empty text is taken, broken text is taken, large text is taken"
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from nri import api
+from nri import api, output
+from nri.syslog import Syslog
 from nri.testing import PluginFile, Runtime
 
 from ..test_logs import Receiver
@@ -67,3 +70,17 @@ def test_what_it_prints_logs_and_fails_with_reaches_syslog(
     for text in ("be careful", "Traceback", "not on this node", "a bug at the end", "no end of a line"):
         assert receiver.until(text).startswith(f"<28>{tag}"), text
     runtime.stop()
+
+
+def test_lines_that_a_busy_syslog_did_not_take_follow_without_another_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last line of a traceback is the error."""
+    monkeypatch.setattr(output, "LAST_WAIT", 60.0)
+    most = 3 * int(Path("/proc/sys/net/unix/max_dgram_qlen").read_text())
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(str(tmp_path / "log"))
+        receiver.settimeout(60)
+        print(*range(most), sep="\n", file=output._stream(Syslog(str(tmp_path / "log"), "10-x"), logging.INFO, 1))
+        for number in range(most):
+            assert receiver.recv(100).endswith(f"]: {number}".encode())

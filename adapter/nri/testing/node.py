@@ -161,8 +161,11 @@ class Node(Runtime):
         """Judges a plugin by the contract between runtimes and plugins, with the timeouts of a real runtime.
 
         A path is launched again for each situation, as by `add`. Anything else is called for a new instance each time,
-        such as the plugin's class. `failures` of the result are the rules that the plugin breaks.
+        such as the plugin's class. `failures` of the result are the rules that the plugin breaks. Raises TypeError for
+        an instance.
         """
+        if isinstance(plugin, nri.Plugin):
+            raise TypeError("not an instance: the plugin's class, or a function that makes an instance")
         if isinstance(plugin, str | os.PathLike):
             return judge(Launched(self._file(Path(plugin).absolute(), name, idx, config), 2), self.played)
         own = nri.identity(name or "plugin", idx or "10", {})

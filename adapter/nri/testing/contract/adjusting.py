@@ -47,7 +47,7 @@ def _conflicts(plugin: str, request: Message, reply: Message) -> Iterator[Findin
     try:
         merge.apply(plugin, reply)
     except Conflict as conflict:
-        yield Note("conflicts", f"{conflict}: the event fails, unless the plugin removes it first")
+        yield Note("conflicts", f"{conflict}: the event fails")
 
 
 def _removals(request: Any, adjust: api.ContainerAdjustment) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from argparse import Namespace
@@ -11,8 +12,9 @@ from v010_adapter.cli import arguments
 from v010_adapter.cli.arguments import Parser
 from v010_adapter.cli.check import configuration, plugins, probe, report, runtimes
 from v010_adapter.cli.check.hook_files import HookFiles
-from v010_adapter.cli.check.report import NOTE, Item, Report
-from v010_adapter.errors import PluginError
+from v010_adapter.cli.check.report import NOTE, PROBLEM, Item, Report
+from v010_adapter.errors import ConfigError, PluginError
+from v010_adapter.host import state_directory as states
 from v010_adapter.host import systems
 from v010_adapter.host.mount_namespace import programs_namespace
 from v010_adapter.host.paths import in_root
@@ -55,7 +57,7 @@ def _check(file: str, probed: str, root: str | None) -> Report:
     conf_json, of_plugins = plugins.read(config.legacy, config.host_root)
     hooks = HookFiles(config.hooks, config.host_root, {one.runtime for one in systems.present(config.host_root)})
     report = {
-        "configuration": [*entries, *configuration.launch(config.host_root)],
+        "configuration": [*entries, *configuration.launch(config.host_root), *([] if root else _state(config))],
         "legacy plugins": [*of_plugins, *plugins.programs(config.legacy, conf_json)],
         "hooks": list(hooks.entries()),
         "trust": list(_writers(config, conf_json, hooks)),
@@ -64,6 +66,19 @@ def _check(file: str, probed: str, root: str | None) -> Report:
     if probed:
         report["stand-by"] = list(probe.check(config.legacy, probed))
     return report
+
+
+def _state(config: Settings) -> Iterator[Item]:
+    """Yields why the state directory of this node, if it is there, cannot be used."""
+    directory = state_directory(config, arguments.PROGRAM)
+    if not os.path.isdir(directory):
+        return
+    try:
+        with states.open_directory(directory, config.legacy.trust) as fd:
+            if os.fstatvfs(fd).f_flag & os.ST_RDONLY:
+                yield Item(PROBLEM, os.strerror(errno.EROFS), directory)
+    except ConfigError as error:
+        yield Item(PROBLEM, error.reason, directory)
 
 
 def _below(config: Settings, root: str) -> Settings:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import socket
 from collections.abc import Iterator
 
 from v010_adapter.cli.check import nri
 from v010_adapter.cli.check.report import NOTE, OK, PROBLEM, Item
 from v010_adapter.daemon import guard
+from v010_adapter.errors import PluginError
 from v010_adapter.host import systems
+from v010_adapter.host.mount_namespace import programs_namespace
 from v010_adapter.host.paths import in_root, may_exist
 from v010_adapter.host.systems import CONTAINERD, CRIO, System
 from v010_adapter.legacy.config import Config
 from v010_adapter.legacy.sandboxes import is_runtimes_own, names_conf_json
+from v010_adapter.programs.find import SYSTEM_PATH, Programs
 from v010_adapter.settings import DEFAULT_CONF_JSON, Settings
 
 DOCKER = (
@@ -37,9 +41,12 @@ FAIL_REQUEST = (
 def check(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[Item]:
     """Yields the results for the runtimes. `hooks` is whether any hooks are in force."""
     found = systems.present(config.host_root)
-    serves = os.path.exists(config.socket)
+    exists = os.path.exists(config.socket)
+    serves = exists and not _is_left_over(config.socket)
     if serves:
         yield Item(OK, "a runtime serves NRI here", config.socket)
+    elif exists:
+        yield Item(NOTE, "no process listens: no runtime serves NRI here", config.socket)
     elif may_exist(config.socket):
         yield Item(PROBLEM, os.strerror(errno.EACCES), config.socket)
     else:
@@ -64,8 +71,31 @@ def check(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[Item]
         yield Item(NOTE, DOCKER)
 
 
-def _pods(config: Settings, system: System) -> str:
-    """Returns who runs the plugins in containerd's own conf.json for pods, as far as known without the version."""
+def _is_left_over(path: str) -> bool:
+    """Whether the process that has made a socket has ended. A stream would keep the runtime from taking plugins."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as client:
+            client.connect(path)
+    except OSError as error:
+        return error.errno == errno.ECONNREFUSED  # EPROTOTYPE: somebody listens for streams (unix(7))
+    return False
+
+
+def _others(config: Settings, conf_json: Config) -> Iterator[str]:
+    """Yields the plugins for which containerd runs another program than the adapter: it searches PATH first."""
+    finder = Programs(config.legacy.path, config.legacy.environment, config.legacy.trust)
+    for type_ in dict.fromkeys(entry.type for entry in conf_json.entries):
+        path = programs_namespace.call(shutil.which, type_, os.X_OK, SYSTEM_PATH)
+        try:
+            own = finder.program(type_).path
+        except PluginError:
+            continue  # another part reports it
+        if path and path != own:
+            yield f"for pods it runs {path} as {type_}, not {own}: write the whole path into {config.legacy.config}"
+
+
+def _pods(config: Settings, conf_json: Config, system: System) -> Iterator[str]:
+    """Yields who runs the plugins in containerd's own conf.json for pods, as far as known without the version."""
     auto, always = "so the adapter leaves pods to it", "so with legacy.sandboxes: always they are run twice"
     result = auto if config.legacy.sandboxes == "auto" else always
     runs = f"from 2.0 on it runs the plugins there for pods itself, {result}"
@@ -76,17 +106,20 @@ def _pods(config: Settings, system: System) -> str:
             is_named = names_conf_json(guard.peer(client.fileno()))
     except OSError as error:
         doubt = f"if its executable contains {DEFAULT_CONF_JSON} (here it cannot be read: {error.strerror or error})"
-        return f"{doubt}, {runs}"
+        yield f"{doubt}, {runs}"
+        return
     if is_named:
-        return f"its executable contains {DEFAULT_CONF_JSON}: {runs}"
-    return f"its executable does not contain {DEFAULT_CONF_JSON}: it runs no plugins for pods, the adapter does"
+        yield f"its executable contains {DEFAULT_CONF_JSON}: {runs}"
+        yield from _others(config, conf_json)
+    else:
+        yield f"its executable does not contain {DEFAULT_CONF_JSON}: it runs no plugins for pods, the adapter does"
 
 
 def _caveats(config: Settings, conf_json: Config, system: System, *, hooks: bool) -> Iterator[tuple[str, str]]:
     """Yields what to expect of runtimes: the runtime, and the text."""
     legacy = config.legacy
     if conf_json.entries and legacy.sandboxes != "never" and is_runtimes_own(legacy.config, config.host_root):
-        yield CONTAINERD, _pods(config, system)
+        yield from ((CONTAINERD, text) for text in _pods(config, conf_json, system))
         yield CONTAINERD, DEPRECATED
     fails = [legacy.plugins[entry.type].fail_create for entry in conf_json.entries if entry.type in legacy.plugins]
     if conf_json.entries and (legacy.fail_create or True in fails):
