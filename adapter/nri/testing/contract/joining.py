@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from nri import api
 from nri.errors import CallError, RegistrationError
 from nri.testing.contract.requests import CONTAINERS, PODS, full_node
 from nri.testing.contract.rules import Finding, Note, fails, holds
@@ -43,7 +44,7 @@ def joins(bench: Bench) -> Iterator[Finding]:
 def _registers(start: Start) -> None:
     """Waits for the registration. Raises Lost with the exit code of a plugin that ends instead."""
     try:
-        start.register()
+        start.plugin.register()
     except Lost as reason:
         if ends(start.process, 1):
             raise Lost(f"the plugin has ended with exit code {start.process.poll()}") from None
@@ -53,7 +54,7 @@ def _registers(start: Start) -> None:
 def _configures(bench: Bench, start: Start) -> Iterator[Finding]:
     sent = f"Configure {bench.source.config[:100]!r}"
     try:
-        start.configure(bench.source.config)
+        start.plugin.configure(bench.source.config)
     except (CallError, Lost) as reason:
         if str(reason).startswith("invalid plugin events"):
             yield holds("takes-configuration")
@@ -64,7 +65,7 @@ def _configures(bench: Bench, start: Start) -> Iterator[Finding]:
     yield holds("takes-configuration")
     yield holds("known-events")
     try:
-        start.synchronize()
+        start.plugin.synchronize([api.SynchronizeRequest()])
     except (CallError, Lost) as reason:
         yield fails("synchronizes", "Synchronize without pods and containers", shown(reason))
         return
@@ -79,9 +80,9 @@ def other_configurations(bench: Bench) -> Iterator[Finding]:
     own, outcomes = bench.source.config, []
     for what, text in (("empty", ""), ("broken", own + "\n{]\t'"), ("large", own + "\n" * LARGE)):
         with bench.start() as start:
-            start.register()
+            start.plugin.register()
             try:
-                start.configure(text)
+                start.plugin.configure(text)
                 outcomes.append(f"{what} text is taken")
             except (CallError, Lost) as reason:
                 outcomes.append(f"{what} text is refused ({shown(reason)})")
@@ -91,12 +92,12 @@ def other_configurations(bench: Bench) -> Iterator[Finding]:
 def full(bench: Bench) -> Iterator[Finding]:
     """The plugin joins on a node with many containers."""
     with bench.start() as start:
-        start.register()
-        start.configure(bench.source.config)
+        start.plugin.register()
+        start.plugin.configure(bench.source.config)
         parts = full_node()
         started = time.monotonic()
         try:
-            start.synchronize(*parts)
+            start.plugin.synchronize(parts)
         except (CallError, Lost) as reason:
             sent = f"Synchronize of {PODS} pods and {CONTAINERS} containers in {len(parts)} parts"
             yield fails("synchronizes-in-parts", sent, shown(reason))

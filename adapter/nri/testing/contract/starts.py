@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, Protocol
 from google.protobuf.message import Message
 
 from nri import api
-from nri.errors import RegistrationError
 from nri.testing.contract.watched import Record, Watched
 from nri.testing.flavour import Flavour
 from nri.testing.launch import PluginFile, spawn, undisturbed
@@ -75,26 +74,6 @@ class Start:
     listener: socket.socket | None = None
     """Where a plugin that connects by itself may connect again."""
 
-    def register(self) -> None:
-        """Waits for the registration. Raises Late, Lost and RegistrationError."""
-        _plain(self.plugin.register)
-
-    def configure(self, config: str) -> None:
-        """Raises Late, Lost, CallError."""
-        _plain(lambda: self.plugin.configure(config))
-
-    def synchronize(self, *parts: api.SynchronizeRequest) -> None:
-        """Raises Late, Lost, CallError."""
-        _plain(lambda: self.plugin.synchronize(parts or [api.SynchronizeRequest()]))
-
-
-def _plain(step: Callable[[], None]) -> None:
-    """Raises the reason of a failed step itself."""
-    try:
-        step()
-    except RegistrationError as error:
-        raise (error.__cause__ or error) from None
-
 
 @dataclass
 class Bench(Record):
@@ -151,9 +130,9 @@ class Bench(Record):
     def joined_start(self) -> Iterator[Start]:
         """Starts the plugin and takes it into service."""
         with self.start() as start:
-            start.register()
-            start.configure(self.source.config)
-            start.synchronize()
+            start.plugin.register()
+            start.plugin.configure(self.source.config)
+            start.plugin.synchronize([api.SynchronizeRequest()])
             yield start
 
     @contextmanager

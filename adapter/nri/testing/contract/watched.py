@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from subprocess import Popen
 
@@ -105,6 +106,11 @@ class Watched(Plugin):
         """Closes the connection, and lets the process run."""
         self.closed = "the runtime has closed the connection"
         self._trunk.close()
+
+    @contextmanager
+    def _joining(self, step: str) -> Iterator[None]:
+        """Lets the reason of a failed step through. The end of the situation closes the plugin."""
+        yield
 
     def _outcome(self, act: Callable[[], Message]) -> Outcome:
         try:
