@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 import struct
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -85,13 +85,14 @@ def hear(stream: Iterable[bytes]) -> Heard:
 def messages_are_split_anywhere(stream: bytes) -> None:
     """How a message is split into frames does not matter."""
     parts: dict[int, list[bytes]] = {}
-    with suppress(RemoteProtocolError):
-        for conn_id, payload in mux.FrameReader().receive_data(stream):
-            parts.setdefault(conn_id, []).append(payload)
+    for (conn_id, _), payload in mux.reader().receive_data(stream):
+        if payload is None:
+            break
+        parts.setdefault(conn_id, []).append(payload)
     for payloads in parts.values():
-        reader = ttrpc.MessageReader()
+        reader = ttrpc.reader()
         messages = [message for payload in payloads for message in reader.receive_data(payload)]
-        assert messages == ttrpc.MessageReader().receive_data(b"".join(payloads)), "the frames matter"
+        assert messages == ttrpc.reader().receive_data(b"".join(payloads)), "the frames matter"
 
 
 def read_by_the_other_end(heard: Heard) -> None:
@@ -100,10 +101,10 @@ def read_by_the_other_end(heard: Heard) -> None:
     answered = [event.stream_id for event in heard.events if isinstance(event, Reply)]
     assert served == sorted(set(served)), "a request twice"
     assert len(answered) == len({1, 3} & {*answered}), "an answer twice, or to no call"
-    reader = ttrpc.MessageReader()
-    for conn_id, payload in mux.FrameReader().receive_data(heard.sent):
+    reader = ttrpc.reader()
+    for (conn_id, _), payload in mux.reader().receive_data(heard.sent):
         assert conn_id == PLUGIN_SERVICE
-        for _, type_, envelope in reader.receive_data(payload):
+        for (_, _, type_, _), envelope in reader.receive_data(payload or b""):
             assert type_ == ttrpc.Type.RESPONSE
             assert ttrpc_pb2.Response.FromString(envelope or b"").status.code
 
@@ -125,9 +126,9 @@ def at_a_stub(stream: bytes, heard: Heard) -> None:
 
 def answered(sent: bytes) -> list[int]:
     """The stream ids of the answers in what an end has sent."""
-    reader = ttrpc.MessageReader()
-    frames = mux.FrameReader().receive_data(sent)
-    return [stream_id for _, payload in frames for stream_id, _, _ in reader.receive_data(payload)]
+    reader = ttrpc.reader()
+    frames = mux.reader().receive_data(sent)
+    return [stream_id for _, payload in frames for (_, stream_id, *_), _ in reader.receive_data(payload or b"")]
 
 
 def seeds() -> Iterator[bytes]:

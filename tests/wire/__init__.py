@@ -26,9 +26,9 @@ def frames_in(data: bytes) -> list[tuple[int, bytes]]:
 
 def statuses(data: bytes, conn_id: int) -> list[tuple[int, int, str]]:
     """Stream id, code and text of the answers in what an end has sent on this connection."""
-    found, reader = [], ttrpc.MessageReader()
+    found, reader = [], ttrpc.reader()
     for on, payload in frames_in(data):
-        for stream_id, type_, envelope in reader.receive_data(payload):
+        for (_, stream_id, type_, _), envelope in reader.receive_data(payload):
             assert (on, type_) == (conn_id, ttrpc.Type.RESPONSE)
             status = ttrpc_pb2.Response.FromString(envelope or b"").status
             found.append((stream_id, status.code, status.message))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 
-from nri.errors import CallError, MessageTooLarge
+from nri.errors import CallError, MessageTooLarge, RemoteProtocolError
 from nri.proto import ttrpc_pb2
 from nri.wire import mux, ttrpc
 from nri.wire.ttrpc import Code, Type
@@ -55,8 +55,8 @@ class Connection:
     def __init__(self, *, serve: int, call: int) -> None:
         """Takes the conn_id of the peer's calls (`serve`) and the conn_id of our calls (`call`)."""
         self._serve, self._call = serve, call
-        self._frames = mux.FrameReader()
-        self._readers = {serve: ttrpc.MessageReader(), call: ttrpc.MessageReader()}
+        self._frames = mux.reader()
+        self._readers = {serve: ttrpc.reader(), call: ttrpc.reader()}
         self.out: list[bytes] = []
         """What `data_to_send` takes."""
         self._last_served = 0
@@ -68,13 +68,15 @@ class Connection:
 
         Raises RemoteProtocolError when the stream is broken. Exhaust the iterator before the next call.
         """
-        for conn_id, payload in self._frames.receive_data(data):
+        for (conn_id, length), payload in self._frames.receive_data(data):
+            if payload is None:  # Go closes the trunk over such a frame
+                raise RemoteProtocolError(f"connection {conn_id}: a frame of {length} bytes, at most {mux.MAX_PAYLOAD}")
             reader = self._readers.get(conn_id)
             if reader is None:
                 continue
             decode = self._request if conn_id == self._serve else self._reply
-            for message in reader.receive_data(payload):
-                event = decode(*message)
+            for (_, stream_id, type_, _), envelope in reader.receive_data(payload):
+                event = decode(stream_id, type_, envelope)
                 if event is not None:
                     yield event
 

@@ -11,12 +11,10 @@ Source: containerd/nri pkg/net/multiplex/mux.go.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 
-from nri.errors import RemoteProtocolError
+from nri.wire.reader import Reader
 
 HEADER = struct.Struct(">II")
-SIZE = HEADER.size
 MAX_PAYLOAD = (4 << 20) + 10
 """Maximum payload of a frame: a ttRPC message of 4 MiB and its header. Go closes the trunk over a longer frame."""
 
@@ -43,38 +41,6 @@ def frames(conn_id: int, message: bytes) -> bytes:
     )
 
 
-class FrameReader:
-    """Cuts the trunk's byte stream into frames."""
-
-    def __init__(self) -> None:
-        self._rest = bytearray()
-        """The beginning of a frame."""
-        self._wanted = 0
-        """How long the rest must become before there is something to read in it."""
-
-    def receive_data(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """Yields `(conn_id, payload)` of every frame that is complete with `data`.
-
-        Raises RemoteProtocolError for a frame longer than MAX_PAYLOAD: the next frame cannot be found.
-        """
-        if self._rest:
-            self._rest += data
-            if len(self._rest) < self._wanted:
-                return
-            data = bytes(self._rest)
-            self._rest.clear()
-            self._wanted = 0
-        start, size = 0, len(data)
-        while (body := start + SIZE) <= size:
-            conn_id, length = HEADER.unpack_from(data, start)
-            end = body + length
-            if length > MAX_PAYLOAD:
-                self._rest += data[start:]
-                raise RemoteProtocolError(f"connection {conn_id}: a frame of {length} bytes, at most {MAX_PAYLOAD}")
-            if end > size:
-                self._wanted = end - start
-                break
-            yield conn_id, data[body:end]
-            start = end
-        if start < size:
-            self._rest += data[start:]
+def reader() -> Reader:
+    """Returns what cuts the trunk: `(conn_id, length)` and payload of each frame."""
+    return Reader(HEADER, 1, MAX_PAYLOAD)

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
-from typing import TypeAlias
+
+from nri.wire.reader import Reader
 
 HEADER = struct.Struct(">IIBB")
-SIZE = HEADER.size
 MAX_LENGTH = 4 << 20
 """Maximum bytes of an envelope, in both directions."""
 
@@ -39,48 +39,6 @@ class Code(IntEnum):
     INTERNAL = 13
 
 
-Message: TypeAlias = tuple[int, int, bytes | None]
-"""Stream id, type and envelope; the envelope is None if it was too long and was discarded."""
-
-
-class MessageReader:
-    """Cuts the byte stream of one logical connection into messages."""
-
-    def __init__(self) -> None:
-        self._rest = bytearray()
-        """The beginning of a message."""
-        self._wanted = 0
-        """How long the rest must become before there is something to read in it."""
-        self._discard = 0
-        """The bytes of an oversized message that have not come yet."""
-
-    def receive_data(self, data: bytes) -> list[Message]:
-        """Returns every message that is complete with `data`; an oversized message once its header is complete."""
-        if self._discard:
-            skipped = min(self._discard, len(data))
-            self._discard -= skipped
-            data = data[skipped:]
-        if self._rest:
-            self._rest += data
-            if len(self._rest) < self._wanted:
-                return []
-            data = bytes(self._rest)
-            self._rest.clear()
-            self._wanted = 0
-        found: list[Message] = []
-        start, size = 0, len(data)
-        while (body := start + SIZE) <= size:
-            length, stream_id, type_, _flags = HEADER.unpack_from(data, start)
-            end = body + length
-            if length > MAX_LENGTH:
-                self._discard = max(0, end - size)
-                found.append((stream_id, type_, None))
-            elif end > size:
-                self._wanted = end - start
-                break
-            else:
-                found.append((stream_id, type_, data[body:end]))
-            start = end
-        if start < size:
-            self._rest += data[start:]
-        return found
+def reader() -> Reader:
+    """Returns what cuts a logical connection: `(length, stream_id, type, flags)` and envelope of each message."""
+    return Reader(HEADER, 0, MAX_LENGTH)
