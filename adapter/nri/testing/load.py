@@ -123,7 +123,7 @@ def play(
     events so far, and of all events.
     """
     life = recorded_life() if life is None else life
-    known = {event for event in life if runtime.flavour.valid_events >> (events.CALLS[event].event - 1) & 1}
+    known = {event for event in life if runtime.flavour.valid_events & events.mask([event])}
     random = Random(seed)  # noqa: S311 - the same pods again
     rounds = [[planned(random, known) for _ in range(pods)] for _ in range(repeat)]
     total = sum(len(pod.steps) for one in rounds for pod in one)

@@ -36,7 +36,7 @@ def pod_life(flavour: Flavour) -> list[Call]:
     The pids and the paths of namespaces are those of other processes on this machine, so the requests have none.
     """
     calls = list(life().items())
-    if flavour.valid_events >> (events.CALLS["UpdatePodSandbox"].event - 1) & 1:
+    if flavour.valid_events & events.mask(["UpdatePodSandbox"]):
         at = [method for method, _ in calls].index("StopContainer")
         calls[at:at] = [(method, recorded(method)) for method in ("UpdatePodSandbox", "PostUpdatePodSandbox")]
     return [(method, _without_processes(request)) for method, request in calls]

@@ -75,7 +75,7 @@ class Record:
 
     def subscribed(self, method: str) -> bool:
         """Whether the plugin is subscribed to an event."""
-        return bool(self.events >> (events.CALLS[method].event - 1) & 1)
+        return bool(self.events & events.mask([method]))
 
 
 class Watched(Plugin):

@@ -153,7 +153,7 @@ class Play:
 
     def _is_sent(self, event: str, request: Any) -> bool:
         """Whether the runtime knows the event, and still sends it after earlier failures of its pod or container."""
-        if not self._runtime.flavour.valid_events >> (events.CALLS[event].event - 1) & 1:
+        if not self._runtime.flavour.valid_events & events.mask([event]):
             return False
         ids = (request.pod.id, getattr(request, "container", api.Container()).id)
         return all(event in self._remaining.get(id_, (event,)) for id_ in ids)
