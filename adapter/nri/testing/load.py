@@ -10,6 +10,7 @@ import math
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
@@ -245,11 +246,9 @@ class _Player:
 
     def _request(self, pod: Pod, step: Step) -> Message:
         """Returns the request of the event, with the names and the ids of this pod and container."""
-        template: Any = self._life[step.event]
-        request = type(template)()
-        request.CopyFrom(template)
+        request: Any = deepcopy(self._life[step.event])
         request.pod.id = request.pod.uid = pod.id
-        request.pod.name = f"{template.pod.name}-{pod.id[:8]}"
+        request.pod.name += f"-{pod.id[:8]}"
         if step.container:
             container = request.container
             container.linux.cgroups_path = container.linux.cgroups_path.replace(container.id, step.container)

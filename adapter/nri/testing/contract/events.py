@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
+from typing import Any
 
 from google.protobuf.message import Message
 
@@ -132,7 +134,7 @@ def _stop_after_pod(calls: list[Call]) -> Iterator[Call]:
     before = "RunPodSandbox", "CreateContainer", "PostCreateContainer", "StartContainer", "PostStartContainer"
     yield from _picked(calls, *before, "StopPodSandbox")
     for method, request in _picked(calls, "StopContainer"):
-        stop = requests.copy(request)
+        stop: Any = deepcopy(request)
         stop.pod.CopyFrom(api.PodSandbox(id=stop.pod.id))
         stop.pod.linux.SetInParent()
         yield method, stop

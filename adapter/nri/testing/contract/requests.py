@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
 from typing import Any
 
 from google.protobuf.message import Message
@@ -43,19 +44,12 @@ def pod_life(flavour: Flavour) -> list[Call]:
 
 
 def _without_processes(request: Message) -> Message:
-    copied: Any = copy(request)
+    copied: Any = deepcopy(request)
     for subject in subjects(copied):
         subject.ClearField("pid")
         for namespace in subject.linux.namespaces:
             namespace.ClearField("path")
     return copied  # type: ignore[no-any-return]
-
-
-def copy(request: Message) -> Any:
-    """Returns a copy of a message."""
-    copied = type(request)()
-    copied.CopyFrom(request)
-    return copied
 
 
 def subjects(request: Any) -> Iterator[Any]:
@@ -73,7 +67,7 @@ def of_container(calls: Iterable[Call], *, methods: Sequence[str] = ()) -> list[
 
 def named(calls: Iterable[Call], id_: str) -> list[Call]:
     """Returns the events with another container."""
-    result = [(method, copy(request)) for method, request in calls]
+    result: list[tuple[str, Any]] = [(method, deepcopy(request)) for method, request in calls]
     for _, request in result:
         request.container.id = id_
     return result
@@ -82,7 +76,7 @@ def named(calls: Iterable[Call], id_: str) -> list[Call]:
 def newer(calls: Iterable[Call]) -> Iterator[Call]:
     """Yields the events with a field that NRI does not have, in the request and in its pod and container."""
     for method, request in calls:
-        copied = copy(request)
+        copied: Any = deepcopy(request)
         for message in subjects(copied):
             message.MergeFromString(UNKNOWN_FIELD)
         copied.MergeFromString(UNKNOWN_FIELD)
@@ -102,7 +96,7 @@ def sparse(calls: Iterable[Call]) -> Iterator[Call]:
 def extreme(calls: Iterable[Call], number: int) -> Iterator[Call]:
     """Yields the events with the number in all resources, and with unusual texts."""
     for method, request in of_container(calls):
-        copied = copy(request)
+        copied: Any = deepcopy(request)
         for subject in subjects(copied):
             subject.labels.update(TEXTS)
             subject.annotations.update(TEXTS)
@@ -129,7 +123,7 @@ def _fill(message: Any, number: int) -> None:
 def large(calls: Iterable[Call]) -> Iterator[Call]:
     """Yields events of a container of almost 4 MiB."""
     for method, request in of_container(calls, methods=["CreateContainer", "StartContainer", "StopContainer"]):
-        copied = copy(request)
+        copied: Any = deepcopy(request)
         copied.container.env.extend(LARGE_ENV)
         yield method, copied
 

@@ -6,6 +6,7 @@ dropped.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any, cast
 
 from google.protobuf.message import Message
@@ -21,9 +22,8 @@ class Merge:
     """The merged answers to one event. At most events, answers are empty."""
 
     def __init__(self, request: Message) -> None:
-        self.request = cast(Any, type(request)())
+        self.request = cast(Any, deepcopy(request))
         """The request for the next plugin, with the container or the requested resources as changed so far."""
-        self.request.CopyFrom(request)
         self.owners = Owners()
         self.adjust: api.ContainerAdjustment | None = None
         """The adjustment of the container at its creation, None for other events."""

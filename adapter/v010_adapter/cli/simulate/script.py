@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -98,7 +99,6 @@ def _id(kind: str, name: str) -> str:
 
 def with_progress(container: api.Container, later: api.Container) -> api.Container:
     """Returns a copy of the container with the pid, the state and so on of `later`."""
-    result = api.Container()
-    result.CopyFrom(container)
+    result = deepcopy(container)
     PROGRESS.MergeMessage(later, result)
     return result
