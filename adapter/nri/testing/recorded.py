@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -42,6 +43,16 @@ def recorded(method: str, pod: Mapping[str, Any] | None = None, **fields: Any) -
     for name, value in fields.items():
         _replace(request if name in known else subject, {name: value})
     return cast(Message, request)
+
+
+def without_processes(request: Message) -> Message:
+    """Returns a copy without pids and paths of namespaces: on this machine, these would belong to other processes."""
+    copied: Any = deepcopy(request)
+    for subject in (copied.pod, copied.container) if hasattr(copied, "container") else (copied.pod,):
+        subject.ClearField("pid")
+        for namespace in subject.linux.namespaces:
+            namespace.ClearField("path")
+    return cast(Message, copied)
 
 
 def adapted(pod: Mapping[str, Any] | None = None, **fields: Any) -> dict[str, Message]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import select
 import signal
@@ -20,6 +19,7 @@ from nri.testing.contract.requests import named, of_container
 from nri.testing.contract.rules import Finding, Note, fails, holds
 from nri.testing.contract.starts import GRACE, Bench, External, Launched, accepted, ends, kill, listening
 from nri.testing.flavour import Flavour
+from nri.testing.load import percentile
 from nri.testing.plugin import Late
 
 END = 10.0
@@ -49,7 +49,7 @@ def repeated(bench: Bench) -> Iterator[Finding]:
     if all(isinstance(answer, Message) for answer in answers) and answers[0] != answers[1]:
         yield Note("idempotence", "the same CreateContainer has got two different answers")
     if seconds:
-        p99 = sorted(seconds)[math.ceil(0.99 * len(seconds)) - 1]
+        p99 = percentile(sorted(seconds), 99)
         share = p99 / bench.flavour.request_timeout
         yield Note("time", f"p99 of {len(seconds)} CreateContainer: {p99 * 1000:.1f} ms, {share:.1%} of the deadline")
 

@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 
 from nri import api, events
 from nri.testing.flavour import Flavour
-from nri.testing.recorded import life, recorded
+from nri.testing.recorded import life, recorded, without_processes
 
 Call = tuple[str, Message]
 """An event and its request."""
@@ -32,24 +32,12 @@ PODS, CONTAINERS, PER_PART = 2_000, 10_000, 1_000
 
 
 def pod_life(flavour: Flavour) -> list[Call]:
-    """Returns the life of a recorded pod, with the events of a pod's update if the runtime has them.
-
-    The pids and the paths of namespaces are those of other processes on this machine, so the requests have none.
-    """
+    """Returns the life of a recorded pod, with the events of a pod's update if the runtime has them."""
     calls = list(life().items())
     if flavour.valid_events & events.mask(["UpdatePodSandbox"]):
         at = [method for method, _ in calls].index("StopContainer")
         calls[at:at] = [(method, recorded(method)) for method in ("UpdatePodSandbox", "PostUpdatePodSandbox")]
-    return [(method, _without_processes(request)) for method, request in calls]
-
-
-def _without_processes(request: Message) -> Message:
-    copied: Any = deepcopy(request)
-    for subject in subjects(copied):
-        subject.ClearField("pid")
-        for namespace in subject.linux.namespaces:
-            namespace.ClearField("path")
-    return copied  # type: ignore[no-any-return]
+    return [(method, without_processes(request)) for method, request in calls]
 
 
 def subjects(request: Any) -> Iterator[Any]:

@@ -13,7 +13,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 
 from nri import api, events
 from nri.testing.flavour import FLAVOURS, Flavour
-from nri.testing.recorded import POD_LIFE
+from nri.testing.recorded import POD_LIFE, without_processes
 from v010_adapter import container_files
 from v010_adapter.container_files.recording import Recorded, read
 from v010_adapter.errors import ConfigError
@@ -60,17 +60,9 @@ def recorded(path: Path) -> Script:
 
 
 def pod_life() -> Script:
-    """Returns the life of a pod with one container, recorded on containerd, without pids and paths of namespaces.
-
-    On this machine, these would belong to other processes.
-    """
+    """Returns the life of a pod with one container, recorded on containerd."""
     script = recorded(POD_LIFE)
-    for _, message in script.events:
-        request: Any = message
-        for subject in (request.pod, request.container) if hasattr(request, "container") else (request.pod,):
-            subject.ClearField("pid")
-            for namespace in subject.linux.namespaces:
-                namespace.ClearField("path")
+    script.events = [Recorded(event, without_processes(request)) for event, request in script.events]
     return replace(script, made_up=True)
 
 
