@@ -73,7 +73,7 @@ class Runtime(NamedTuple):
         """Whether the runtime itself runs the plugins of its conf.json for pods; None for versions not measured."""
         if self.name != "containerd":
             return False
-        return _RUNS_PLUGINS_FOR_PODS.get(_numbers(self.version)[:2])
+        return _RUNS_PLUGINS_FOR_PODS.get(numbers(self.version)[:2])
 
 
 _FIRST_WITH_0_11 = {"containerd": (2, 2), "cri-o": (1, 36)}
@@ -83,13 +83,14 @@ _FIRST_WITH_0_11 = {"containerd": (2, 2), "cri-o": (1, 36)}
 def of(request: api.ConfigureRequest) -> Runtime:
     """Returns the runtime that has sent this request. Runtimes report their version of NRI since 0.12."""
     name = request.runtime_name.lower()
-    nri = _numbers(request.NRI_version)
+    nri = numbers(request.NRI_version)
     if not nri:
         first = _FIRST_WITH_0_11.get(name)
-        nri = (0, 11, 0) if first and _numbers(request.runtime_version) >= first else OLDEST
+        nri = (0, 11, 0) if first and numbers(request.runtime_version) >= first else OLDEST
     return Runtime(name, request.runtime_version, nri)
 
 
-def _numbers(version: str) -> Version:
+def numbers(version: str) -> Version:
+    """Returns the numbers of a version such as `v0.12.5` or `0.9.1-pre`, none for another text."""
     match = re.match(r"v?(\d+)\.(\d+)\.(\d+)", version)
     return tuple(map(int, match.groups())) if match else ()

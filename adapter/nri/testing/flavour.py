@@ -5,10 +5,10 @@ Failure policies (NRI 0.12.4) are not played, because no released runtime has th
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from nri import api
+from nri.runtimes import numbers
 
 # First versions with a feature, in pkg/adaptation and pkg/api of the modules 0.8.0 to 0.12.5.
 POD_UPDATES = (0, 9, 1)  # in CRI-O 1.34.0, before the release of 0.10
@@ -69,7 +69,7 @@ class Flavour:
         return None if (self.name, event) in TOLERATED else AFTER_FAILURE.get(event)
 
     def _has(self, first_version: tuple[int, ...]) -> bool:
-        return tuple(map(int, re.findall(r"\d+", self.nri)[:3])) >= first_version
+        return numbers(self.nri) >= first_version
 
 
 FLAVOURS = {

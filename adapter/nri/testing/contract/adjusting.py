@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +9,7 @@ from google.protobuf.message import Message
 
 from nri import api
 from nri.needs import unmet
+from nri.runtimes import numbers
 from nri.testing.contract.rules import Finding, Note, fails, holds
 from nri.testing.contract.watched import Watched, shown
 from nri.testing.flavour import Flavour
@@ -30,7 +30,7 @@ def judged(plugin: Watched, flavour: Flavour, method: str, request: Any, reply: 
         yield fails("merges", sent, f"{shown(reply)}: {conflict}")
     else:
         yield from _conflicts(plugin.name, request, reply)
-    nri = tuple(map(int, re.findall(r"\d+", flavour.nri)[:3]))
+    nri = numbers(flavour.nri)
     crashing = [f"{change.place}: {need.before}" for change, need in unmet(adjust, nri) if need.crashes(nri)]
     yield fails("crashes-no-runtime", sent, "; ".join(crashing)) if crashing else holds("crashes-no-runtime")
     lost = [f"{change.place}: {need.before}" for change, need in unmet(adjust, nri) if not need.crashes(nri)]
