@@ -176,7 +176,7 @@ class Node(Runtime):
         """Ends all plugins."""
         super().stop()
         for running in self._running:
-            running.end()
+            running.terminate()
         self._directory.cleanup()
 
     def _file(self, path: Path, name: str, idx: str, config: str) -> PluginFile:
@@ -217,16 +217,12 @@ class InProcess:
             raise TimeoutExpired(self._thread.name, timeout or 0)
 
     def terminate(self) -> None:
-        """Ends the plugin: a thread gets no signals."""
-        self.end()
-
-    kill = terminate
-
-    def end(self) -> None:
-        """Cancels the plugin, and waits for its end."""
+        """Cancels the plugin, and waits for its end: a thread gets no signals."""
         with suppress(RuntimeError):  # it has ended
             self._loop.call_soon_threadsafe(self._task.cancel)
         self._thread.join(TIMEOUT)
+
+    kill = terminate
 
 
 def latency(seconds: Sequence[float]) -> Latency:
