@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,8 @@ from v010_adapter.base.sanitize import show, show_json
 from v010_adapter.cli.arguments import FINDINGS, FINE, count
 from v010_adapter.cli.simulate.play import STDERR
 from v010_adapter.cli.simulate.trial import Scratch
-from v010_adapter.cli.terminal import BOLD, GREEN, RED, announce_if_slow, are_wanted, painted
+from v010_adapter.cli.simulate.view import TextView
+from v010_adapter.cli.terminal import BOLD, GREEN, RED, announce_if_slow
 from v010_adapter.errors import ConfigError, reason_of
 
 ALL = "all"
@@ -55,14 +56,14 @@ def _reports(
 def _print(reports: Iterable[Report], options: Namespace) -> int:
     """Prints the reports, each as soon as it is there, JUnit at the end; returns the number of failures."""
     done: list[Report] = []
-    paint = painted if are_wanted(sys.stdout, options.color) else lambda text, _: text
+    view = TextView(sys.stdout, full=True, color=options.color)
     for report in reports:
         done.append(report)
         if options.output == "json":
             for line in _objects(report):
                 show_json(line, indent=None)
         elif options.output != JUNIT:
-            _print_text(report, paint)
+            _print_text(report, view)
     if options.output == JUNIT:
         show(*ElementTree.tostring(junit(done), encoding="unicode").splitlines())
     return sum(len(report.failures) for report in done)
@@ -72,20 +73,20 @@ def _title(report: Report) -> str:
     return f"{report.flavour.name} {report.flavour.version}, NRI {report.flavour.nri}"
 
 
-def _print_text(report: Report, paint: Callable[[str, int], str]) -> None:
-    show(f"{report.plugin} under {_title(report)}", paint=lambda line: paint(line, BOLD))
+def _print_text(report: Report, view: TextView) -> None:
+    view.line(f"{report.plugin} under {_title(report)}", BOLD)
     for verdict in report.verdicts:
         name, result = verdict.rule.name, verdict.result
         if result is Result.FAILS:
-            show(f"{name:24}FAILS", paint=lambda line: paint(line, RED))
+            view.line(f"{name:24}FAILS", RED)
             for line in _lines(verdict):
-                show(f"    {line}")
+                view.line(f"    {line}")
         elif result is Result.HOLDS:
-            show(f"{name:24}holds", paint=lambda line: paint(line, GREEN))
+            view.line(f"{name:24}holds", GREEN)
     for why, names in _not_applied(report).items():
-        show(f"does not apply, because {why}: {', '.join(names)}")
+        view.line(f"does not apply, because {why}: {', '.join(names)}")
     for note in report.notes:
-        show(f"note: {note.subject}: {note.text}")
+        view.line(f"note: {note.subject}: {note.text}")
     show("", f"{count(len(report.verdicts), 'rule')}, {count(len(report.failures), 'failure')}", "")
 
 
