@@ -89,10 +89,6 @@ class Node(Runtime):
         self._running.append(InProcess(plugin, own, self.socket, reconnect))
         return self.accept()
 
-    def accept(self, timeout: float = TIMEOUT) -> Plugin:
-        """Waits for a plugin that connects to `socket`, for the first time or again. Raises Late, RegistrationError."""
-        return super().accept(timeout)
-
     def lose(self) -> None:
         """Closes all connections with plugins, as a runtime does when it ends. Kills launched plugins."""
         for plugin in self.plugins:

@@ -90,8 +90,11 @@ class Runtime:
             self.connected.append(Plugin(trunk, self.flavour, self.updates, process, file.name))
         return self._join(file.config)
 
-    def accept(self, timeout: float) -> Plugin:
-        """Waits for one external plugin and takes it into service. Raises Late and RegistrationError."""
+    def accept(self, timeout: float = 60.0) -> Plugin:
+        """Waits for a plugin that connects, for the first time or again, and takes it into service.
+
+        Raises Late after `timeout` seconds, and RegistrationError.
+        """
         if self._listener is None:
             raise RegistrationError("the runtime does not listen")
         self._listener.settimeout(timeout)
