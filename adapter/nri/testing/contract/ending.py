@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import select
 import signal
 import sys
@@ -100,9 +101,9 @@ def _ends_with(source: Launched, flavour: Flavour) -> bool:
     """Whether a launched plugin ends after its runtime, which is a process of its own. Raises RegistrationError."""
     code = f"from {killed.__name__} import main; main()"
     command = [sys.executable, "-P", "-c", code]
-    with Popen(command, stdin=PIPE, stdout=PIPE, text=True) as runtime:  # noqa: S603
-        stdin, stdout = cast(IO[str], runtime.stdin), cast(IO[str], runtime.stdout)
-        stdin.write(f"{killed.told(source, flavour)}\n")
+    with Popen(command, stdin=PIPE, stdout=PIPE) as runtime:  # noqa: S603
+        stdin, stdout = cast(IO[bytes], runtime.stdin), cast(IO[bytes], runtime.stdout)
+        pickle.dump((source, flavour), stdin)
         stdin.flush()
         pid = stdout.readline()
         if not pid:

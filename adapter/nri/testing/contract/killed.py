@@ -5,28 +5,17 @@ A plugin may watch the process that has launched it. So the end of a runtime can
 
 from __future__ import annotations
 
-import json
+import pickle
 import sys
-from dataclasses import asdict
-from pathlib import Path
 
 from nri.errors import NRIError
-from nri.testing.contract.starts import Bench, Launched
-from nri.testing.flavour import Flavour
-from nri.testing.launch import PluginFile
-
-
-def told(source: Launched, flavour: Flavour) -> str:
-    """Returns a line of JSON for stdin of this module: the plugin, where it prints, and the runtime to play."""
-    file = source.file
-    return json.dumps([[str(file.path), *file[1:]], source.output, source.state, asdict(flavour)])
+from nri.testing.contract.starts import Bench
 
 
 def main() -> None:
-    """Takes the plugin of stdin into service, and prints its pid."""
-    (path, *names), output, state, flavour = json.loads(sys.stdin.readline())
-    source = Launched(PluginFile(Path(path), *names), output, state)
-    bench = Bench(source=source, flavour=Flavour(**flavour), life=[])
+    """Takes the pickled plugin of stdin into service under the runtime that follows it, and prints its pid."""
+    source, flavour = pickle.load(sys.stdin.buffer)  # noqa: S301 - `ending` has made it
+    bench = Bench(source=source, flavour=flavour, life=[])
     try:
         with bench.joined_start() as start:
             process = start.plugin.process
