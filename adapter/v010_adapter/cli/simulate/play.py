@@ -14,6 +14,7 @@ from typing import Any
 from nri import api, events
 from nri.errors import NRIError
 from nri.testing import load
+from nri.testing.contract.starts import GRACE
 from nri.testing.flavour import Flavour
 from nri.testing.launch import PluginFile
 from nri.testing.load import Load
@@ -28,8 +29,6 @@ from v010_adapter.oci.spec import apply, spec_from
 
 CONNECT_TIMEOUT = 60.0
 """Seconds to wait for an external plugin: a person has to start it."""
-LAST_WORK = 12.0
-"""Seconds for a plugin to end when the play is interrupted. The adapter takes up to 10."""
 END = 1.0
 """Seconds for a plugin to end after the play."""
 PAUSE = 0.01
@@ -103,8 +102,8 @@ class Play:
             yield
             self._runtime.end_plugins(END)  # a plugin that joins again would print that the runtime is gone
         except BaseException:  # Ctrl-C, or the caller stops: plugins' programs may still write files
-            with announce_if_slow(f"waiting {LAST_WORK:g} s at most for the plugins to end"):
-                self._runtime.end_plugins(LAST_WORK)
+            with announce_if_slow(f"waiting {GRACE:g} s at most for the plugins to end"):
+                self._runtime.end_plugins(GRACE)
             raise
         finally:
             self._runtime.stop()
