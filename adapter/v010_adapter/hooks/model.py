@@ -12,14 +12,13 @@ from nri.proto import nri_pb2 as api
 from v010_adapter.hooks import decode, patterns
 from v010_adapter.hooks.decode import Document, HookError, boolean_pointer, string, string_map, string_pointer, strings
 from v010_adapter.hooks.steps import Steps
+from v010_adapter.oci.sizes import MAX_PATH
 
 STAGES = {field.json_name: field.name for field in api.Hooks.DESCRIPTOR.fields}
 """NRI's field for each stage that runtimes know."""
 STAGES["prestart"] = STAGES["createRuntime"]  # as upstream does: these deprecated hooks run at the same moment
 PRECREATE = "precreate"
 """A stage of podman's that runtimes do not know. A file may have it only if the caller allows it."""
-
-MAX_PATH = 4095  # bytes, in the kernel
 
 
 class When(NamedTuple):
