@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from nri.proto import nri_pb2 as api
-
-Version = tuple[int, ...]
+from nri.runtimes import Version
 
 
 class Need(NamedTuple):

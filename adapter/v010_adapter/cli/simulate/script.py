@@ -13,6 +13,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 
 from nri import api, events
 from nri.testing.flavour import FLAVOURS, Flavour
+from nri.testing.load import UPDATE
 from nri.testing.recorded import POD_LIFE, without_processes
 from v010_adapter import container_files
 from v010_adapter.container_files.recording import Recorded, read
@@ -22,7 +23,6 @@ PROGRESS = FieldMask(
     paths=["state", "pid", "created_at", "started_at", "finished_at", "exit_code", "status_reason", "status_message"]
 )
 """The fields that change during a container's life. The others keep their values from the creation."""
-UPDATES = ("UpdateContainer", "PostUpdateContainer")
 
 
 @dataclass
@@ -74,7 +74,7 @@ def made_up(described: container_files.Described) -> Script:
     sandbox = api.PodSandbox(id=pod_id, name="pod", namespace="default")
     sandbox.MergeFrom(described.pod)
     created.pod_sandbox_id = sandbox.id
-    life = [call for call in pod_life().events if call.event not in UPDATES]
+    life = [call for call in pod_life().events if call.event not in UPDATE]
     for _, message in life:
         request: Any = message
         request.pod.CopyFrom(sandbox)
