@@ -22,8 +22,8 @@ def _some(of: str = "") -> Value[int]:
     return Value("1 or more", lambda number: number > 0, of)
 
 
-def _limit(of: str = "") -> Value[int]:
-    return Value("1 or more, or -1 for no limit", lambda number: number > 0 or number == -1, of)
+def _limit() -> Value[int]:
+    return Value("1 or more, or -1 for no limit", lambda number: number > 0 or number == -1)
 
 
 def _word(of: str = "") -> Value[str]:

@@ -146,14 +146,7 @@ class Node(Runtime):
                 found[handler] += seconds
         return {handler: latency(seconds) for handler, seconds in found.items()}
 
-    def contract(
-        self,
-        plugin: Callable[[], nri.Plugin] | os.PathLike[str] | str,
-        *,
-        name: str = "",
-        idx: str = "",
-        config: str = "",
-    ) -> Report:
+    def contract(self, plugin: Callable[[], nri.Plugin] | os.PathLike[str] | str, *, config: str = "") -> Report:
         """Judges a plugin by the contract between runtimes and plugins, with the timeouts of a real runtime.
 
         A path is launched again for each situation, as by `add`. Anything else is called for a new instance each time,
@@ -163,8 +156,8 @@ class Node(Runtime):
         if isinstance(plugin, nri.Plugin):
             raise TypeError("not an instance: the plugin's class, or a function that makes an instance")
         if isinstance(plugin, str | os.PathLike):
-            return judge(Launched(self._file(Path(plugin).absolute(), name, idx, config), 2), self.played)
-        own = nri.identity(name or "plugin", idx or "10", {})
+            return judge(Launched(self._file(Path(plugin).absolute(), "", "", config), 2), self.played)
+        own = nri.identity("plugin", "10", {})
         socket = self.socket.with_name("contract.sock")
         return judge(External(socket, lambda: InProcess(plugin(), own, socket, reconnect=False)), self.played)
 
