@@ -18,7 +18,7 @@ from nri import api
 from nri.errors import RegistrationError
 from nri.testing.contract.watched import Record, Watched
 from nri.testing.flavour import Flavour
-from nri.testing.launch import PluginFile, spawn, undisturbed
+from nri.testing.launch import PluginFile, kill_group, spawn, undisturbed
 from nri.testing.plugin import Late, Lost
 
 GRACE = 12.0
@@ -134,6 +134,8 @@ class Bench(Record):
             self.ignores_sigterm = not ends(start.process, 0 if self.ignores_sigterm else GRACE)
         start.plugin.close("the situation is over")
         kill(start.process)
+        if start.plugin.process is not None:
+            kill_group(start.plugin.process.pid)
 
     def _external(self, stack: ExitStack, source: External) -> Start:
         listener = stack.enter_context(listening(source.socket))

@@ -15,7 +15,7 @@ from nri import api, events
 from nri.errors import NRIError
 from nri.testing import load
 from nri.testing.flavour import Flavour
-from nri.testing.launch import PluginFile
+from nri.testing.launch import PluginFile, kill_group
 from nri.testing.load import Load
 from nri.testing.plugin import Answer, Plugin
 from nri.testing.runtime import Outcome, Runtime
@@ -108,6 +108,9 @@ class Play:
             raise
         finally:
             self._runtime.stop()
+            for plugin in self._runtime.connected:
+                if plugin.process is not None:
+                    kill_group(plugin.process.pid)
             self._state.cleanup()
 
     def _scenes(self) -> Iterator[Scene]:
