@@ -140,6 +140,40 @@ run(Slow())
 """
 
 
+@pytest.mark.parametrize("what", [[], ["-pods", "1"]])
+def test_what_a_plugin_has_started_ends_with_the_simulation(tmp_path: Path, temporary: Path, what: list[str]) -> None:
+    plugin, fifo = tmp_path / "10-leaves", tmp_path / "fifo"
+    plugin.write_text(f"#!/bin/sh\nexec 9>{fifo} 2>/dev/null\nsleep 1000000 3>&- &\necho at work >&9\n")
+    plugin.chmod(0o755)
+    os.mkfifo(fifo)
+    with started("simulate", *what, "-plugin", plugin, directory=temporary) as simulation, fifo.open() as held:
+        assert held.readline() == "at work\n"
+        assert end(simulation) == (1, "")
+        assert select.select([held], [], [], PATIENCE)[0], "a process that the plugin has started is left"
+        assert held.read() == ""
+
+
+HANGS = """\
+#!/bin/sh
+echo at work >&2
+exec sleep 1000000
+"""
+
+
+@pytest.mark.parametrize("what", [["-contract"], ["-contract", "-socket", "nri.sock"], ["-pods", "1"], []])
+def test_sigterm_ends_a_simulation_as_ctrl_c_does(tmp_path: Path, temporary: Path, what: list[str]) -> None:
+    """CI ends a command that takes too long with SIGTERM."""
+    plugin = tmp_path / "10-hangs"
+    plugin.write_text(HANGS)
+    plugin.chmod(0o755)
+    words = [str(tmp_path / word) if word == "nri.sock" else word for word in what]
+    with started("simulate", *words, "-plugin", plugin, directory=temporary) as simulation:
+        assert heard(simulation.stderr) == "at work\n"
+        simulation.terminate()
+        assert end(simulation) == (143, "")  # stderr is at its end, so the plugin has ended, too
+    assert list(tmp_path.glob("*.sock")) == []
+
+
 def test_a_second_one_does_not_disturb_the_clean_up(tmp_path: Path, temporary: Path) -> None:
     plugin = tmp_path / "10-slow"
     plugin.write_text(SLOW_TO_END)

@@ -85,9 +85,18 @@ def test_what_cannot_be_started(simulate: Simulate, tmp_path: Path) -> None:
     path.chmod(0o755)
     assert f"{path}: " in simulate.refused("-contract", "-plugin", path)
     at = tmp_path / "nri.sock"
+    assert f"{path}: its interpreter" in simulate.refused("-contract", "-socket", at, "-plugin", path)
     at.write_text("")
     assert f"{at}: Address already in use" in simulate.refused("-contract", "-socket", at, "-plugin", path)
     assert at.read_text() == ""
+
+
+def test_junit_is_ascii(simulate: Simulate) -> None:
+    """It has no declaration of an encoding, and stdout may have any."""
+    _, out = simulate.text("-contract", "-plugin", "10-\u00e9\x1b=/bin/true", "-o", "junit")
+    (suite,) = ElementTree.fromstring(out)  # noqa: S314 - it is our own
+    assert out.isascii()
+    assert suite.get("name", "").startswith("10-\u00e9\\x1b under ")
 
 
 def test_the_page_has_the_rules_of_the_code() -> None:

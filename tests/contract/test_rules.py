@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from nri.testing import FLAVOURS
-from nri.testing.contract import RULES, Result, ending
+from nri.testing.contract import RULES, Launched, Result, ending, judge, watched
+from nri.testing.contract.requests import pod_life
+from nri.wire import Request
 from tests.runtime.fixtures import Plugins
 
 from .broken import ADJUST, BROKEN, NEWEST, UNDER, WANTED, WITH_CRIO, judged, named, of, patient, sound
@@ -65,6 +71,7 @@ ANSWERS = {
     "no implementation": 'if method == "StopContainer": raise CallError(12, "no such method")',
     "no bytes of a message": 'if method == "CreateContainer": return b"\\xff"',
     "the end of the process": 'if method == "RemovePodSandbox": die()',
+    "no bytes of the answer to a StateChange": 'if method == "RunPodSandbox": return b"\\xff"',
     "no implementation of StateChange": 'if request.method == "StateChange": raise CallError(12, "no such method")',
 }
 
@@ -95,6 +102,50 @@ def test_a_validator_is_asked(plugins: Plugins) -> None:
     dies = f'{configure}\nif method == "ValidateContainerAdjustment" and message.plugins[0].name == "a": die()'
     failure = judged(plugins, sound(dies)).failures[0]
     assert (failure.rule.name, failure.sent[:27]) == ("answers-events", "ValidateContainerAdjustment")
+
+
+VALIDATES = """
+    if method == "Configure": return api.ConfigureResponse(events=0x2000).SerializeToString()
+    if method == "ValidateContainerAdjustment":"""
+
+
+@pytest.mark.parametrize(
+    ("does", "rules"),
+    [
+        ("return api.ValidateContainerAdjustmentResponse(reject=True, reason='no').SerializeToString()", []),
+        ("die()", ["answers-events"]),
+        ("raise CallError(12, 'no such method')", ["answers-events"]),
+        ("container.linux.resources.memory.limit.value == 2**63 - 1 and die()", ["extreme-values"]),
+        ("len(request.payload) > 3 << 20 and die()", ["large-message"]),
+    ],
+)
+def test_a_plugin_that_only_validates_is_asked_in_all_situations(plugins: Plugins, does: str, rules: list[str]) -> None:
+    assert named(judged(plugins, sound(f"{VALIDATES} {does}"))) == rules
+
+
+def test_a_plugin_that_is_subscribed_to_no_event_of_the_pod_is_not_judged_by_its_answers(plugins: Plugins) -> None:
+    configure = 'if method == "Configure": return api.ConfigureResponse(events=0x800).SerializeToString()'
+    life = [call for call in pod_life(patient()) if call[0] != "UpdatePodSandbox"]
+    report = judge(Launched(plugins.file(plugins.write("10-a", sound(configure)))), patient(), life)
+    assert (named(report), of(report, "answers-events").result) == ([], Result.DOES_NOT_APPLY)
+
+
+def test_a_plugin_that_fails_at_the_usual_events_is_judged_by_no_other_rule(plugins: Plugins) -> None:
+    report = judged(plugins, sound(BROKEN["answers-events"]), patient(WITH_CRIO))
+    assert named(report) == ["answers-events"]
+    for rule in ("answers-in-time", "lets-pods-stop"):
+        assert of(report, rule).came == "the plugin has failed at the usual events"
+
+
+def test_a_plugin_that_is_not_told_of_the_end_of_pods(plugins: Plugins) -> None:
+    configure = 'if method == "Configure": return api.ConfigureResponse(events=1).SerializeToString()'
+    verdict = of(judged(plugins, sound(configure), patient(WITH_CRIO)), "lets-pods-stop")
+    assert (verdict.result, verdict.came) == (Result.DOES_NOT_APPLY, "the plugin is not subscribed to the events")
+
+
+def test_a_refused_configuration_is_no_unknown_event(plugins: Plugins) -> None:
+    refuses = 'if method == "Configure": raise CallError(2, "invalid plugin events in my configuration")'
+    assert named(judged(plugins, sound(refuses))) == ["takes-configuration"]
 
 
 def test_notes_fail_no_test(plugins: Plugins) -> None:
@@ -143,6 +194,40 @@ def test_a_plugin_that_does_not_wait_for_its_updates(plugins: Plugins) -> None:
     report = judged(plugins, sound(asks))
     assert named(report) == []
     assert of(report, "updates-do-not-block").result is of(report, "refused-updates").result is Result.HOLDS
+
+
+def test_a_late_answer_is_no_wait_for_the_plugins_own_updates(
+    plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plugin answers without the answer to its update, but too late: the clock jumps when the update comes."""
+    monkeypatch.setattr(watched, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + 90 * len(updated)))
+    updated: list[str] = []
+    serve = watched.Watched._serve
+
+    def note(self: watched.Watched, request: Request) -> None:
+        updated.append(request.method)
+        serve(self, request)
+
+    monkeypatch.setattr(watched.Watched, "_serve", note)
+    asks = f'if method == "StartContainer": plugin.ask("UpdateContainers", {WANTED})'
+    report = judged(plugins, sound(asks))
+    assert named(report) == ["answers-in-time"]
+    assert of(report, "updates-do-not-block").came == "an answer was late"
+
+
+def test_what_a_plugin_has_started_does_not_stay(plugins: Plugins, tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    starts = f"""
+        if method == "Configure" and os.fork() == 0:
+            os.open({str(fifo)!r}, os.O_WRONLY)
+            plugin.trunk.close()
+            signal.pause()"""
+    assert named(judged(plugins, sound(starts))) == []
+    os.set_blocking(reader, True)
+    assert os.read(reader, 1) == b""  # the end of all that had it open
+    os.close(reader)
 
 
 def test_a_plugin_that_stays(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:

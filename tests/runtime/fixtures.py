@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import socket
 import sys
 import textwrap
@@ -68,6 +69,7 @@ def forked(plugin: PluginFile, output: int | None = None, state: str = "") -> tu
     if pid == 0:
         code = 1
         try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, [])  # as in what `exec_` starts
             os.setpgid(0, 0)
             shown = os.open(os.devnull, os.O_RDWR) if output is None else output
             environ = {"NRI_PLUGIN_NAME": plugin.base, "NRI_PLUGIN_IDX": plugin.idx, "NRI_PLUGIN_SOCKET": "3"}

@@ -401,12 +401,28 @@ def test_the_container_is_that_of_the_file(simulate: Simulate, tmp_path: Path) -
     assert (code, found["error"], found["errors"]) == (1, "['/bin/mine']", found["answers"])
 
 
+def test_updates_during_a_load_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plugin that asks for one at each event would take much memory. Those before the load stay."""
+    runtime, before = Scripted(0.001), (NAME, [api.ContainerUpdate(container_id="before")])
+    runtime.updates.append(before)
+    real = runtime.event
+
+    def updating(method: str, request: Message, timeout: float | None = None) -> Outcome:
+        assert runtime.updates == [before]
+        runtime.updates.append((NAME, [api.ContainerUpdate(container_id="during")]))
+        return real(method, request, timeout)
+
+    monkeypatch.setattr(runtime, "event", updating)
+    assert play(runtime, pods=2).pods == 2
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
         (["-pods", "0"], "'0' is not a number from 1 to 9999999"),
         (["-pods", "5", "-max-p99", "20"], "'20' is no time such as 20ms"),
-        (["-pods", "5", "-rate", "-1"], "'-1' is not a number of seconds"),
+        (["-pods", "5", "-rate", "-1"], "'-1' is not a number of pods such as 0.5"),
+        (["-pods", "5", "-rate", "1e-320"], "'1e-320' is not a number of pods such as 0.5"),
         (["-pods", "5", "-events", "file"], "-pods excludes -events and -contract"),
         (["-pods", "5", "-contract"], "-pods excludes -events and -contract"),
         (["-seed", "5"], "-repeat, -rate, -seed and -max-p99 belong to -pods"),

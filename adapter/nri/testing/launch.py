@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from subprocess import DEVNULL, Popen
@@ -36,8 +36,8 @@ class PluginFile(NamedTuple):
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Blocks SIGINT: Ctrl-C counts when the block ends."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    """Blocks SIGINT and SIGTERM: Ctrl-C counts when the block ends."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield
     finally:
@@ -79,6 +79,12 @@ def spawn(plugin: PluginFile, output: int | None = None, state: str = "") -> tup
     finally:
         theirs.close()
     return ours, process
+
+
+def kill_group(pid: int) -> None:
+    """Ends what a launched plugin has started, and has left. Runtimes leave it, too, but a test must not."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
 
 
 def _take(trunk: int) -> None:

@@ -190,6 +190,7 @@ class _Player:
         self._timeout = timeout or runtime.flavour.request_timeout
         self._progress = progress
         self._plugins = runtime.plugins
+        self._updates = len(runtime.updates)
         self._meter, self._looked = Meter(self._plugins), time.monotonic()
         self._answers: dict[tuple[str, str], list[Answer]] = defaultdict(list)
         self._load = Load()
@@ -228,6 +229,7 @@ class _Player:
     def _event(self, pod: Pod, step: Step) -> Outcome:
         self._count(step)
         outcome = self._runtime.event(step.event, self._request(pod, step), self._timeout)
+        del self._runtime.updates[self._updates :]  # all of them may take much memory
         for answer in outcome.answers:
             # A reply is not kept: all of them may take much memory.
             self._answers[answer.plugin, step.event].append(answer._replace(reply=None))

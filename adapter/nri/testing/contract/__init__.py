@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 
 from nri.errors import NRIError
 from nri.testing.contract import ending, events, joining
-from nri.testing.contract.requests import pod_life
+from nri.testing.contract.requests import pod_life, validated
 from nri.testing.contract.rules import RULES, Finding, Note, Result, Rule, Verdict, does_not_apply, fails, holds
 from nri.testing.contract.starts import GRACE, Bench, External, Launched, Running, Source
 from nri.testing.contract.watched import shown
@@ -56,7 +56,9 @@ def judge(source: Source, flavour: Flavour, life: Sequence[tuple[str, Message]] 
 
     Raises OSError if the plugin cannot be started.
     """
-    bench = Bench(source=source, flavour=flavour, life=list(life) or pod_life(flavour))
+    bench = Bench(source=source, flavour=flavour, life=[])
+    name = bench.name if isinstance(source, Launched) else "00-external"
+    bench.life += validated(life or pod_life(flavour), name)
     findings: list[Finding] = []
     findings += _played(joining.joins, bench)
     if bench.events:
@@ -91,16 +93,16 @@ def _of_all(bench: Bench) -> Iterator[Finding]:
     if bench.slow:
         method, seconds = max(bench.slow, key=lambda one: one[1])
         yield fails("answers-in-time", method, f"no answer in {seconds:.1f} s")
-    elif bench.events:
+    elif bench.is_sound:
         yield holds("answers-in-time")
     if bench.blocked:
         yield fails("updates-do-not-block", bench.blocked, "UpdateContainers, and no answer to the event")
-    elif bench.has_updated:
+    elif bench.has_updated and not bench.slow:
         yield holds("updates-do-not-block")
     if bench.flavour.name == "cri-o" and bench.refused_stops:
         yield fails("lets-pods-stop", *bench.refused_stops[0])
-    elif bench.flavour.name == "cri-o" and bench.subscribed("StopPodSandbox"):
-        yield holds("lets-pods-stop")
+    elif bench.flavour.name == "cri-o" and bench.is_sound:
+        yield events.held("lets-pods-stop", has_sent=bench.subscribed("StopPodSandbox"))
 
 
 def _verdict(rule: Rule, findings: Sequence[Finding], bench: Bench) -> Verdict:

@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from subprocess import PIPE, Popen
 from typing import IO, cast
 
@@ -20,6 +21,7 @@ from nri.testing.contract.requests import named, of_container
 from nri.testing.contract.rules import Finding, Note, fails, holds
 from nri.testing.contract.starts import GRACE, Bench, External, Launched, accepted, ends, kill, listening
 from nri.testing.flavour import Flavour
+from nri.testing.launch import kill_group
 from nri.testing.load import percentile
 from nri.testing.plugin import Late
 
@@ -111,9 +113,9 @@ def _ends_with(source: Launched, flavour: Flavour) -> bool:
         plugin = os.pidfd_open(int(pid))
         runtime.kill()
     try:
-        has_ended = bool(select.select([plugin], [], [], END)[0])
-        if not has_ended:
+        return bool(select.select([plugin], [], [], END)[0])
+    finally:  # also at Ctrl-C
+        with suppress(ProcessLookupError):
             signal.pidfd_send_signal(plugin, signal.SIGKILL)
-        return has_ended
-    finally:
         os.close(plugin)
+        kill_group(int(pid))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 
@@ -56,7 +57,7 @@ def _configures(bench: Bench, start: Start) -> Iterator[Finding]:
     try:
         start.plugin.configure(bench.source.config)
     except (CallError, Lost) as reason:
-        if str(reason).startswith("invalid plugin events"):
+        if re.fullmatch("invalid plugin events: 0x[0-9a-f]+", str(reason)):
             yield holds("takes-configuration")
             yield fails("known-events", sent, f"ConfigureResponse with events: {reason}")
         else:

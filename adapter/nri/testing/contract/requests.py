@@ -47,6 +47,18 @@ def subjects(request: Any) -> Iterator[Any]:
             yield getattr(request, name)
 
 
+def validated(calls: Iterable[Call], plugin: str) -> Iterator[Call]:
+    """Yields the events, and behind each CreateContainer its validation, which names the plugin `NN-NAME`."""
+    for method, request in calls:
+        yield method, request
+        if isinstance(request, api.CreateContainerRequest):
+            instances = [api.PluginInstance(index=plugin[:2], name=plugin[3:])]
+            validation = api.ValidateContainerAdjustmentRequest(
+                pod=request.pod, container=request.container, plugins=instances
+            )
+            yield "ValidateContainerAdjustment", validation
+
+
 def of_container(calls: Iterable[Call], *, methods: Sequence[str] = ()) -> list[Call]:
     """Returns the events of a container: these, or all."""
     found = [(method, request) for method, request in calls if "container" in request.DESCRIPTOR.fields_by_name]
@@ -110,7 +122,8 @@ def _fill(message: Any, number: int) -> None:
 
 def large(calls: Iterable[Call]) -> Iterator[Call]:
     """Yields events of a container of almost 4 MiB."""
-    for method, request in of_container(calls, methods=["CreateContainer", "StartContainer", "StopContainer"]):
+    methods = "CreateContainer", "ValidateContainerAdjustment", "StartContainer", "StopContainer"
+    for method, request in of_container(calls, methods=methods):
         copied: Any = deepcopy(request)
         copied.container.env.extend(LARGE_ENV)
         yield method, copied

@@ -17,7 +17,7 @@ from google.protobuf.message import Message
 from nri import api
 from nri.testing.contract.watched import Record, Watched
 from nri.testing.flavour import Flavour
-from nri.testing.launch import PluginFile, spawn, undisturbed
+from nri.testing.launch import PluginFile, kill_group, spawn, undisturbed
 from nri.testing.plugin import Late, Lost
 
 GRACE = 12.0
@@ -108,11 +108,15 @@ class Bench(Record):
 
     def _end(self, start: Start) -> None:
         """Ends a plugin with SIGTERM first: one that is only killed or disconnected may try to join again."""
-        if start.process.poll() is None:
-            start.process.terminate()
-            self.ignores_sigterm = not ends(start.process, 0 if self.ignores_sigterm else GRACE)
-        start.plugin.close("the situation is over")
-        kill(start.process)
+        try:
+            if start.process.poll() is None:
+                start.process.terminate()
+                self.ignores_sigterm = not ends(start.process, 0 if self.ignores_sigterm else GRACE)
+        finally:  # also at Ctrl-C
+            start.plugin.close("the situation is over")
+            kill(start.process)
+            if start.plugin.process is not None:
+                kill_group(start.plugin.process.pid)
 
     def _external(self, stack: ExitStack, source: External) -> Start:
         listener = stack.enter_context(listening(source.socket))

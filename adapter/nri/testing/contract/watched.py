@@ -129,7 +129,8 @@ class Watched(Plugin):
         finally:
             seconds = time.monotonic() - started
             if is_late or seconds > self._flavour.request_timeout:
-                self._record.late(call.method, seconds, is_blocked=bool(self._held))
+                is_blocked = is_late and bool(self._held) and not self._record.slow  # one that is slow may be just late
+                self._record.late(call.method, seconds, is_blocked=is_blocked)
             self._busy = False
             for held in self._held:
                 self._serve(held)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -32,6 +33,8 @@ EMPTY_CONFIG = "legacy: {config: /proc/no-conf.json}\nhooks: {enabled: false}\n"
 def main(options: Namespace) -> int:
     if contradiction := _contradiction(options):
         parser().error(contradiction)
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:  # otherwise the caller wants something else
+        signal.signal(signal.SIGTERM, _end)
     events = _script(options)
     for unknown in events.unknown:
         show(f"not known: {unknown}", out=sys.stderr)
@@ -52,6 +55,12 @@ def main(options: Namespace) -> int:
             is_apart = options.output == "json" or not _is_one_terminal()
             play = Play(events, flavour, plugins, options.socket, STDERR if is_apart else messages.fileno())
             return (load.main if options.pods else _play)(play, flavour, options, messages)
+
+
+def _end(number: int, _: object) -> None:
+    """Ends the command as Ctrl-C does: CI ends what takes too long with SIGTERM. A second one changes nothing."""
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(128 + number)
 
 
 def _is_one_terminal() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from argparse import Namespace
@@ -11,10 +12,11 @@ from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
+from nri.scripts import start_error
 from nri.testing.contract import External, Launched, Report, Result, Source, Verdict, judge
 from nri.testing.contract.requests import Call
 from nri.testing.flavour import FLAVOURS, Flavour
-from nri.testing.launch import PluginFile
+from nri.testing.launch import PluginFile, undisturbed
 from nri.text import printable
 from v010_adapter.base.sanitize import show, show_json
 from v010_adapter.cli.arguments import FINDINGS, FINE, count
@@ -43,14 +45,31 @@ def _reports(
     for plugin in plugins:
         source: Source = Launched(plugin, STDERR, state)
         if socket is not None:
-            source = External(socket, partial(subprocess.Popen, [plugin.path], stdin=subprocess.DEVNULL, stdout=STDERR))
+            source = External(socket, partial(_started, plugin))
         for flavour in flavours:
             with announce_if_slow(f"playing {flavour.name} {flavour.version} to {plugin.name}"):
                 try:
                     report = judge(source, flavour, life)
                 except OSError as error:
-                    raise ConfigError(str(plugin.path if socket is None else socket), reason_of(error)) from None
+                    place = socket if socket is not None and not error.filename else plugin.path
+                    raise ConfigError(str(place), reason_of(error)) from None
             yield replace(report, plugin=plugin.name)
+
+
+def _started(plugin: PluginFile) -> subprocess.Popen[bytes]:
+    """Starts a plugin that connects by itself. Raises OSError, which names the program: that of a socket names none."""
+    path, process = str(plugin.path), None
+    unblock = partial(signal.pthread_sigmask, signal.SIG_SETMASK, [])
+    try:
+        with undisturbed():
+            process = subprocess.Popen([path], stdin=subprocess.DEVNULL, stdout=STDERR, preexec_fn=unblock)  # noqa: S603, PLW1509
+    except (KeyboardInterrupt, SystemExit):  # it came meanwhile
+        if process is not None:
+            process.kill()
+        raise
+    except OSError as error:
+        raise OSError(error.errno, reason_of(start_error(path, error)), path) from None
+    return process
 
 
 def _print(reports: Iterable[Report], options: Namespace) -> int:
@@ -65,7 +84,7 @@ def _print(reports: Iterable[Report], options: Namespace) -> int:
         elif options.output != JUNIT:
             _print_text(report, view)
     if options.output == JUNIT:
-        show(*ElementTree.tostring(junit(done), encoding="unicode").splitlines())
+        show(*ElementTree.tostring(junit(done)).decode().splitlines())  # ASCII, whatever the encoding of stdout is
     return sum(len(report.failures) for report in done)
 
 

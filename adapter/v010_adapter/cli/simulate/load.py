@@ -12,7 +12,7 @@ from nri.testing.flavour import Flavour
 from nri.testing.load import Load
 from v010_adapter.base.sanitize import show, show_json
 from v010_adapter.cli import terminal
-from v010_adapter.cli.arguments import FINDINGS, FINE, Parser, count, paint, seconds
+from v010_adapter.cli.arguments import FINDINGS, FINE, Parser, count, paint
 from v010_adapter.cli.simulate.play import Play
 
 UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -23,7 +23,7 @@ def add_flags(parser: Parser) -> None:
     text = "a load: play so many pods at once, with 0 to 10 containers each, and measure the answers"
     parser.flag("pods", text, metavar="N", type=_number, default=0)
     parser.flag("repeat", "rounds of -pods (1)", metavar="N", type=_number, default=1)
-    parser.flag("rate", "pods that start in a second (all at once)", metavar="R", type=seconds, default=0)
+    parser.flag("rate", "pods that start in a second (all at once)", metavar="R", type=_rate, default=0)
     text = "a number that decides on the pods of a load: the same number makes the same pods (0)"
     parser.flag("seed", text, metavar="N", type=int, default=0)
     text = "exit code 1 if p99 of an event is longer, as 20ms"
@@ -74,6 +74,12 @@ def _number(text: str) -> int:
     if not re.fullmatch(r"[1-9][0-9]{0,6}", text):
         raise ArgumentTypeError(f"{text!r} is not a number from 1 to 9999999")
     return int(text)
+
+
+def _rate(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,3})?", text):
+        raise ArgumentTypeError(f"{text!r} is not a number of pods such as 0.5")
+    return float(text)
 
 
 def _duration(text: str) -> float:

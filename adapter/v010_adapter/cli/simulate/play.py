@@ -16,7 +16,7 @@ from nri.errors import NRIError
 from nri.testing import load
 from nri.testing.contract.starts import GRACE
 from nri.testing.flavour import Flavour
-from nri.testing.launch import PluginFile
+from nri.testing.launch import PluginFile, kill_group
 from nri.testing.load import Load
 from nri.testing.plugin import Answer, Plugin
 from nri.testing.runtime import Outcome, Runtime
@@ -107,6 +107,9 @@ class Play:
             raise
         finally:
             self._runtime.stop()
+            for plugin in self._runtime.connected:
+                if plugin.process is not None:
+                    kill_group(plugin.process.pid)
             self._state.cleanup()
 
     def _scenes(self) -> Iterator[Scene]:
