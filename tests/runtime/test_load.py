@@ -419,7 +419,7 @@ def test_updates_during_a_load_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["-pods", "0"], "'0' is not a number from 1 to 9999999"),
+        (["-pods", "0"], "'0' is not a number from 1 to 99999"),
         (["-pods", "5", "-max-p99", "20"], "'20' is no time such as 20ms"),
         (["-pods", "5", "-rate", "-1"], "'-1' is not a number of pods such as 0.5"),
         (["-pods", "5", "-rate", "1e-320"], "'1e-320' is not a number of pods such as 0.5"),
@@ -451,8 +451,9 @@ def test_a_terminal_sees_how_far_a_load_is(monkeypatch: pytest.MonkeyPatch) -> N
         assert stream.getvalue() == shown
 
 
-def test_progress_counts_events() -> None:
+def test_progress_counts_the_pods_of_all_rounds() -> None:
     told: list[tuple[int, int]] = []
     runtime = Scripted(0.001)
-    play(runtime, pods=3, progress=lambda done, total: told.append((done, total)))
-    assert told == [(number, len(runtime.played)) for number in range(len(runtime.played))]
+    play(runtime, pods=3, repeat=2, progress=lambda done, total: told.append((done, total)))
+    assert len(told) == len(runtime.played)
+    assert [*dict.fromkeys(told)] == [(number, 6) for number in range(7)]

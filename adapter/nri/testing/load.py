@@ -121,16 +121,14 @@ def play(
     same order. `life` has the request of each event, by default those of a recorded pod: ids and names are replaced,
     and an event that it lacks is not played. Each plugin has `timeout` seconds to answer, by default those of the
     flavour. The answers of validators are not measured. `progress` is called before each event with the number of the
-    events so far, and of all events.
+    pods that have begun, and of all pods.
     """
     life = recorded_life() if life is None else life
     known = {event for event in life if runtime.flavour.valid_events & events.mask([event])}
     random = Random(seed)  # noqa: S311 - the same pods again
-    rounds = [[planned(random, known) for _ in range(pods)] for _ in range(repeat)]
-    total = sum(len(pod.steps) for one in rounds for pod in one)
-    player = _Player(runtime, life, timeout, lambda done: progress(done, total))
-    for one in rounds:
-        player.round(one, rate)
+    player = _Player(runtime, life, timeout, lambda done: progress(done, pods * repeat))
+    for _ in range(repeat):  # the plan of a pod takes 5 KB
+        player.round([planned(random, known) for _ in range(pods)], rate)
     return player.result()
 
 
@@ -238,7 +236,7 @@ class _Player:
         return outcome
 
     def _count(self, step: Step) -> None:
-        self._progress(self._load.events)
+        self._progress(self._load.pods)
         self._load.events += 1
         self._load.pods += step.event == "RunPodSandbox"
         self._load.containers += step.event == "CreateContainer"

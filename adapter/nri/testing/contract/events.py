@@ -57,7 +57,7 @@ def _wrong(method: str, came: Message | CallError | Lost) -> str:
 
 def _of_answer(validation: Message, created: api.CreateContainerResponse) -> api.ValidateContainerAdjustmentRequest:
     """Returns the validation of the plugin's own answer to CreateContainer."""
-    made: api.ValidateContainerAdjustmentRequest = deepcopy(validation)
+    made = api.ValidateContainerAdjustmentRequest.FromString(validation.SerializeToString())
     made.adjust.CopyFrom(created.adjust)
     made.update.extend(created.update)
     return made

@@ -37,7 +37,7 @@ def given(options: Namespace) -> bool:
 
 def main(play: Play, flavour: Flavour, options: Namespace, _: object) -> int:
     """Plays the load, prints what it came to, and returns the exit code."""
-    with terminal.progress("events") as progress:
+    with terminal.progress("pods") as progress:
         load = play.load(
             pods=options.pods, repeat=options.repeat, rate=options.rate, seed=options.seed, progress=progress
         )
@@ -71,8 +71,8 @@ def _lines(load: Load, flavour: Flavour) -> Iterator[str]:
 
 
 def _number(text: str) -> int:
-    if not re.fullmatch(r"[1-9][0-9]{0,6}", text):
-        raise ArgumentTypeError(f"{text!r} is not a number from 1 to 9999999")
+    if not re.fullmatch(r"[1-9][0-9]{0,4}", text):
+        raise ArgumentTypeError(f"{text!r} is not a number from 1 to 99999")
     return int(text)
 
 
