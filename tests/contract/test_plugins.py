@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 import sys
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -66,15 +69,29 @@ def test_a_plugin_that_connects_by_itself_and_does_not_join_again(
 
 
 def test_a_plugin_that_waits_for_the_socket(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = plugins.path / "10-a.there"
+    os.mkfifo(there)
+
+    @contextmanager
+    def told(path: Path) -> Iterator[socket.socket]:
+        with starts.listening(path) as listener:
+            there.write_bytes(b"")  # when the plugin waits
+            yield listener
+
     monkeypatch.setattr(ending, "FIRST_TRY", 0.1)
-    wait = "while not os.path.exists(sys.argv[0] + '.sock'): time.sleep(0.01)"
-    assert named(external(plugins, sound(), f"{wait}\n    trunk.connect(sys.argv[0] + '.sock')")) == []
+    monkeypatch.setattr(ending, "listening", told)
+    waits = "open(sys.argv[0] + '.there').read()\n    trunk.connect(sys.argv[0] + '.sock')"
+    assert named(external(plugins, sound(), waits)) == []
 
 
 def test_a_plugin_that_gives_up_without_an_end(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
+    tries = plugins.path / "10-a.tried"
+    os.mkfifo(tries)
+    read: list[bytes] = []
+
     def tried(process: Running, timeout: float) -> bool:
-        while not (plugins.path / "10-a.tried").exists():
-            time.sleep(0.01)
+        if not read:  # it is asked once more at the end
+            read.append(tries.read_bytes())
         return False
 
     monkeypatch.setattr(ending, "ends", tried)
