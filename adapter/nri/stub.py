@@ -139,7 +139,8 @@ class Stub:
             self._refuse(request, Code.UNIMPLEMENTED, f"no method {request.service}/{request.method}")
             return
         timeout = self.request_timeout if request.timeout is None else request.timeout
-        context = Context(call.method, timeout, self._clock, came, self._plugin.reserve, len(request.payload))
+        reserve, size = self._plugin.reserve, len(request.payload)
+        context = Context(call.method, timeout, self._clock, came, reserve, size, request.metadata)
         context.is_heard = is_heard
         try:
             message = call.request.FromString(request.payload)
