@@ -31,8 +31,8 @@ class Context:
     """The method, the deadline and the metadata of a call."""
 
     __slots__ = (
-        *("_clock", "_most", "_pairs", "_reserve", "came", "deadline", "due", "has_failed", "is_heard", "method"),
-        "size",
+        *("_clock", "_most", "_pairs", "_reserve", "came", "deadline", "due", "is_heard", "method", "size"),
+        "status",
     )
 
     def __init__(
@@ -58,8 +58,8 @@ class Context:
         """When the answer should be sent at the latest, on the same clock: a little before the deadline."""
         self.is_heard = True
         """False if the runtime has closed the connection, so that it does not get the answer."""
-        self.has_failed = False
-        """Whether the answer is an error, once it has been sent."""
+        self.status = 0
+        """The status of the answer, once it has been sent: 0 for a reply, else see `nri.wire.Code`."""
         self.size = size
         """The bytes of the request, as the runtime has sent it; 0 in tests that give none."""
         self.came = came
@@ -89,6 +89,11 @@ class Context:
     def trace_id(self) -> str:
         """The 32 hexadecimal digits of the runtime's trace, empty if the runtime does not trace the call."""
         return (self.traceparent or "").partition("-")[2][:32]
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the answer is an error, once it has been sent."""
+        return self.status != 0
 
     def be_due_earlier(self, seconds: float) -> None:
         """Makes `due` earlier, because making the answer takes time; half of the timeout at most."""
