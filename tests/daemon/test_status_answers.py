@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 import v010_adapter
-from v010_adapter.base.sanitize import MAX_SHOWN, bounded
 from v010_adapter.cli import command_line as cli
 from v010_adapter.host.trust import strict
 from v010_adapter.monitoring import status
 from v010_adapter.monitoring.endpoints import Endpoints
+from v010_adapter.monitoring.sanitize import MAX_SHOWN, bounded
 from v010_adapter.monitoring.status import StatusSocket
 
 from ..processes import SteppedLoop

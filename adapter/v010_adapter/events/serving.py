@@ -10,13 +10,13 @@ from nri import Context, api, runtimes
 from nri.deferred import in_turn
 from nri.runtimes import Runtime
 from v010_adapter.base.loop import Loop
-from v010_adapter.daemon.bridge import Bridge
-from v010_adapter.daemon.create_container import create_container
 from v010_adapter.errors import PluginError
+from v010_adapter.events.bridge import Bridge
+from v010_adapter.events.create_container import create_container
+from v010_adapter.events.fates import SERVED_ELSEWHERE, Stage, State, Turn
+from v010_adapter.events.turns import Turns
 from v010_adapter.legacy.request import of_event
 from v010_adapter.settings import Settings
-from v010_adapter.turns.fates import SERVED_ELSEWHERE, Stage, State, Turn
-from v010_adapter.turns.turns import Turns
 
 if TYPE_CHECKING:
     from v010_adapter.hooks.bridge import HookBridge
