@@ -17,7 +17,7 @@ import pytest
 from nri import Context, Deferred, api
 from v010_adapter.errors import ConfigError, PluginError
 from v010_adapter.events.bridge import Bridge
-from v010_adapter.events.job import PluginJob
+from v010_adapter.events.plugin_work import PluginJob
 from v010_adapter.events.queue import Queue
 from v010_adapter.legacy.config import Config, Entry
 from v010_adapter.legacy.plan import PluginStep
@@ -224,13 +224,13 @@ class History:
         monkeypatch.setattr("v010_adapter.events.deletes.PluginJob", partial(WatchedJob, self))
         monkeypatch.setattr("v010_adapter.events.bridge.PluginJob", partial(WatchedJob, self))
         monkeypatch.setattr("v010_adapter.programs.runner.Process", self._spawn)
-        monkeypatch.setattr("v010_adapter.programs.driver.log.exception", _bug)
+        monkeypatch.setattr("v010_adapter.events.work.log.exception", _bug)
         monkeypatch.setattr("v010_adapter.legacy.find.find", self._find)
 
     def begin(self, clock: Any) -> Bridge:
         """Returns the bridge of a new adapter."""
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("v010_adapter.events.job.ConfigFile", lambda *_, **__: self.conf)
+            patch.setattr("v010_adapter.events.plugin_work.ConfigFile", lambda *_, **__: self.conf)
             patch.setattr("v010_adapter.events.deletes.Queue", partial(WatchedQueue, self))
             self.turns = Alone(self.clock.time)
             bridge = Bridge(clock, self.settings, self.turns)

@@ -21,7 +21,7 @@ OF_SERVER = (
     ),
     *(
         "v010_adapter.daemon.process_setup",
-        "v010_adapter.hooks.bridge",
+        "v010_adapter.events.hooks",
         "v010_adapter.cli.systems",
         "v010_adapter.legacy.fitness",
     ),

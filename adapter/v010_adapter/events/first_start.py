@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from v010_adapter.errors import ConfigError
-from v010_adapter.events.job import Plugins
+from v010_adapter.events.plugin_work import Plugins
 from v010_adapter.legacy.request import Target
 from v010_adapter.state.ledger import Ledger
 from v010_adapter.state.runtime_directory import RuntimeDirectory

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from v010_adapter.base.loop import Loop
-from v010_adapter.events.job import PluginJob
+from v010_adapter.events.plugin_work import PluginJob
 from v010_adapter.events.turns import Turns
 from v010_adapter.legacy.plan import CREATE, DELETE
 

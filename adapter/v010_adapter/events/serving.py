@@ -19,7 +19,7 @@ from v010_adapter.legacy.request import of_event
 from v010_adapter.settings import Settings
 
 if TYPE_CHECKING:
-    from v010_adapter.hooks.bridge import HookBridge
+    from v010_adapter.events.hooks import HookBridge
     from v010_adapter.legacy.pending_updates import OnUpdated
     from v010_adapter.programs.process import Program
     from v010_adapter.programs.standby import Standby
@@ -87,7 +87,7 @@ class Serving:
         send = self._link.send_updates if can_send else None
         self.legacy.set_runtime(runtime, pid=self._link.runtime_pid, send=send)
         if with_hooks and self._hooks is None:
-            from v010_adapter.hooks.bridge import HookBridge  # noqa: PLC0415 - only where there are hooks
+            from v010_adapter.events.hooks import HookBridge  # noqa: PLC0415 - only where there are hooks
 
             self._hooks = HookBridge(self._loop, self._own.hooks, self._standby, self._own.host_root)
         elif not with_hooks:
