@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from opentelemetry import propagate, trace
 
 from nri import Context, Plugin, api
 from nri.proto import ttrpc_pb2
@@ -62,6 +63,12 @@ def test_an_invalid_span_is_none(sent: str) -> None:
 def test_later_versions_of_a_span_are_taken(sent: str) -> None:
     context = context_of(("traceparent", sent))
     assert (context.traceparent, context.trace_id) == (sent, TRACE)
+
+
+def test_open_telemetry_reads_the_runtimes_span_from_the_metadata() -> None:
+    context = propagate.extract(context_of(("traceparent", PARENT), ("tracestate", "a=1")).metadata)
+    span = trace.get_current_span(context).get_span_context()
+    assert (f"{span.trace_id:032x}", f"{span.span_id:016x}", span.trace_state.get("a")) == (TRACE, SPAN, "1")
 
 
 def test_metadata_that_is_sent_as_bytes_of_ttrpc_arrives() -> None:

@@ -115,13 +115,13 @@ def test_events_are_counted_by_method_and_status_with_their_time_and_changes(plu
         node.accept()
         client = Client(port())
         try:
-            assert client.get("/readyz") == (200, "joined\n")
-            assert client.get("/healthz") == (200, "ok\n")
             node.event("CreateContainer", name="x")
             node.event("CreateContainer", name="plain")
             node.event("StartContainer")
             node.event("StopContainer")
             node.event("PostStartContainer")  # an event comes when the one before it has been counted
+            assert client.get("/readyz") == (200, "joined\n")
+            assert client.get("/healthz") == (200, "ok\n")
             counts = client.samples("nri_plugin_invocations_total", **own)
             counts.pop(("", "PostStartContainer", "success"), None)
             assert counts == {
