@@ -49,6 +49,7 @@ class Bridge:
         self._plugins = Plugins(self.runner, self.updates, settings, host_root)
         self._turns = turns
         self.ledger = Ledger(loop, turns.directory)
+        self.ledger.on_fault = turns.tell_unwritten
         turns.on_change = self._on_change
         turns.look()
         self.deletes = Deletes(loop, self._plugins, self.ledger, turns)

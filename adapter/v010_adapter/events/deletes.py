@@ -129,10 +129,12 @@ class Deletes(Observer[PluginJob, PluginStep]):
         self._second_look.cancel()
 
     def _compare(self, node: Node, ours: Sequence[Target]) -> None:
-        named, self._named = self._named, None
+        named, is_read = self._named, self.ledger.is_read
         if named is None:
             return  # the connection has ended
-        self._log_without_create([target for target in ours if target.id not in named])
+        self._named = None if is_read else named  # else it is compared again when the files can be read
+        if is_read:
+            self._log_without_create([target for target in ours if target.id not in named])
         if self._plugins.runtime.habits.hides_earlier_pods:
             pids = dict.fromkeys(node.unclear, 0)
             if self._plugins.sees_pods:
@@ -200,7 +202,7 @@ class Deletes(Observer[PluginJob, PluginStep]):
             self._turns.look()  # an adapter that has joined since the last event may have run these deletes
         else:
             fate = self._turns.take(turn)
-        self.ledger.refresh(job.target)
+        self.ledger.refresh(job.target, is_locked=True)
         if job.state == DELETE:
             self._begin_deletes(job, fate)
         elif fate in SERVED_ELSEWHERE:

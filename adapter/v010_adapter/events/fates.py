@@ -37,10 +37,10 @@ event that was read here in time was read before any adapter began the next one;
 a moment is known at which it had not come yet.
 
 An event that is read too late, for the adapter was stopped, is skipped if other adapters have got it, unless it
-is an end: perhaps they have ended, and the deletes are owed. No note is written for it: its time would be that of a
-later event. An adapter that hangs keeps its lock: who gets the event next waits until its own deadline, then
-`onFailure` decides. An adapter that is alone, by fact 3, writes no notes. It knows that by one `stat` at each event
-with work: each adapter that joins makes the file longer.
+is an end: perhaps they have ended, and the deletes are owed. Its note replaces none that is younger than
+`Turn.quiet_at`: that may be one of a later event. An adapter that hangs keeps its lock: who gets the event next waits
+until its own deadline, then `onFailure` decides. An adapter that is alone, by fact 3, writes no notes. It knows that by
+one `stat` at each event with work: each adapter that joins makes the file longer.
 
 Creates and deletes are not decided here. The record of an id (`state.ledger`) has the creates without a delete. It is
 read under the id's lock, so a delete runs once, whoever asks for it: an event, a Synchronize, the end of a process.

@@ -120,6 +120,8 @@ class Serving:
         target = of_event(context.method, request)
         timeout = context.deadline - context.came
         turn = self._turns.turn(context.method, target.sandbox_id, target.id, self._loop.quiet_at, timeout)
+        if not self._loop.is_watchful:  # until a moment ago nobody was beside this adapter, or it has not seen that yet
+            turn.deadline = context.deadline
         if not context.is_heard and not turn.is_end:
             return None
         if self._standby is not None:
@@ -152,7 +154,8 @@ class Serving:
         """
         is_in_time = context.is_heard and self._loop.time() < turn.deadline
         self._turns.end(turn, (State.FAILED if context.has_failed else State.ANSWERED) if is_in_time else None)
-        is_refused = context.has_failed and context.method == "CreateContainer" and is_in_time
+        is_sure = context.is_heard and context.remaining() > context.came - turn.quiet_at
+        is_refused = context.has_failed and context.method == "CreateContainer" and is_sure
         if is_refused and self._hides_refused:
             self._loop.call_soon(lambda: self.legacy.run_for_gone(turn.id))
 
