@@ -1,4 +1,4 @@
-"""What holds for all tests: how far property tests search, and that no test leaves a process or a descriptor behind.
+"""What holds for all tests: how far property tests search, how long a test may take, and what it may not leave behind.
 
 All that is random in a run follows from one number, which the end of the run prints: TEST_SEED repeats it. In CI each
 search tries all the examples it asks for, elsewhere no more than BRIEF of them.
@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from pytest_nri import nri_runtime  # noqa: F401 - in a clone nothing else may have loaded it
 
 from .processes import Fifo, Programs, SteppedLoop, children, open_descriptors
+from .waiting import WHOLE, limit
 
 # How fast the machine is decides about no test.
 settings.register_profile(
@@ -64,6 +65,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker("long")
             if asked.max_examples > BRIEF and not CI:
                 setattr(owner, name, settings(asked, max_examples=BRIEF))
+
+
+def limited(item: pytest.Item) -> Generator[None, object, object]:
+    """Limits a test, or all its fixtures."""
+    with limit(item.name, WHOLE):
+        return (yield)
+
+
+pytest_runtest_setup = pytest.hookimpl(wrapper=True, trylast=True)(limited)
+pytest_runtest_call = pytest.hookimpl(wrapper=True, trylast=True)(limited)
+pytest_runtest_teardown = pytest.hookimpl(wrapper=True, trylast=True)(limited)
 
 
 @pytest.hookimpl(wrapper=True)
