@@ -10,6 +10,7 @@ import os
 import random
 import signal
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -86,18 +87,26 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
+@pytest.fixture(autouse=True)
+def no_process_is_left() -> Iterator[None]:
+    """Fails a test that leaves processes or zombies, and ends them, so that they fail no other test."""
+    before = children()
+    yield
+    left = [pid for pid in children() if pid not in before]
+    for pid in left:
+        with suppress(ProcessLookupError, ChildProcessError):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+    assert left == [], "children are left, or zombies"
+
+
 @pytest.fixture
 def loop() -> Iterator[SteppedLoop]:
-    """A loop; when the test is over, nothing that was started on it may be left."""
+    """A loop; when the test is over, nothing that was opened on it may be left."""
     before = open_descriptors()
     loop = SteppedLoop()
     yield loop
     loop.close()
-    left = children()
-    for pid in left:  # not to spoil the tests to come
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-    assert left == [], "children are left, or zombies"
     assert open_descriptors() <= before, "descriptors are left open"
 
 

@@ -22,9 +22,7 @@ import pytest
 from v010_adapter.cli.simulate.trial import Scratch
 
 from .daemon.process import COMMAND, MEASURED
-
-PATIENCE = 120
-"""Seconds for the end: the adapter gets 12 of them."""
+from .waiting import LIMIT
 
 
 @pytest.fixture
@@ -59,7 +57,7 @@ def interrupt(command: subprocess.Popen[str]) -> None:
 
 def end(command: subprocess.Popen[str]) -> tuple[int, str]:
     """The exit code, and the rest of stderr."""
-    _, err = command.communicate(timeout=PATIENCE)
+    _, err = command.communicate(timeout=LIMIT)
     return command.returncode, err
 
 
@@ -84,7 +82,7 @@ def test_an_invocation_ends_the_plugin_and_what_it_has_started(tmp_path: Path, t
         assert held.readline() == "at work\n"
         interrupt(invocation)
         assert end(invocation) == SAID
-        assert select.select([held], [], [], PATIENCE)[0], "a process that the plugin has started is left"
+        assert select.select([held], [], [], LIMIT)[0], "a process that the plugin has started is left"
         assert held.read() == ""
 
 
@@ -118,7 +116,7 @@ def test_at_a_terminal_a_simulation_says_why_it_does_not_end_at_once(tmp_path: P
             while "waiting 12 s at most for the plugins to end" not in terminal.readline():
                 pass
             fcntl.flock(held, fcntl.LOCK_UN)
-            assert simulation.wait(PATIENCE) == 130
+            assert simulation.wait(LIMIT) == 130
 
 
 SLOW_TO_END = f"""\
@@ -149,7 +147,7 @@ def test_what_a_plugin_has_started_ends_with_the_simulation(tmp_path: Path, temp
     with started("simulate", *what, "-plugin", plugin, directory=temporary) as simulation, fifo.open() as held:
         assert held.readline() == "at work\n"
         assert end(simulation) == (1, "")
-        assert select.select([held], [], [], PATIENCE)[0], "a process that the plugin has started is left"
+        assert select.select([held], [], [], LIMIT)[0], "a process that the plugin has started is left"
         assert held.read() == ""
 
 
@@ -212,5 +210,5 @@ def test_sigint_that_is_ignored_stays_so() -> None:
         "import signal; from v010_adapter.cli import entry; entry.main(); print(signal.getsignal(signal.SIGINT).name)"
     )
     words = ["/bin/sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-c", code, "completion", "bash"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.stdout.splitlines()[-1] == "SIG_IGN"

@@ -141,9 +141,7 @@ def test_a_reader_that_is_gone_is_no_error_and_a_full_disk_is_one_line(words: st
     for stdout, told in ((writer, []), (full, ["v010-adapter: stdout: No space left on device"])):
         command = [str(COMMAND), *words.split()]
         env = {"PATH": os.defpath, **MEASURED, **environment}
-        done = subprocess.run(
-            command, env=env, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False, timeout=99
-        )
+        done = subprocess.run(command, env=env, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
         assert done.returncode == 1
         assert [line for line in done.stderr.splitlines() if "warning:" not in line] == told
         os.close(stdout)
@@ -154,7 +152,7 @@ def test_a_stream_that_the_caller_has_closed_changes_nothing_else(words: str, tm
     def done(redirection: str) -> subprocess.CompletedProcess[str]:
         shell = ["/bin/sh", "-c", f'exec "$0" "$@" {redirection}', str(COMMAND), *words.split()]
         shell += ["-directory", str(tmp_path)] if words.startswith("status") else []
-        return subprocess.run(shell, capture_output=True, text=True, check=False, timeout=120)
+        return subprocess.run(shell, capture_output=True, text=True, check=False)
 
     whole, without_stdout, without_stderr = done(""), done(">&-"), done("2>&-")
     assert without_stdout.returncode == without_stderr.returncode == whole.returncode

@@ -8,8 +8,8 @@ import os
 
 import pytest
 
-from tests.processes import impatience
 from tests.test_outputs import Terminal
+from tests.waiting import limit
 from v010_adapter.cli.check import probe
 
 from .conftest import Node
@@ -80,7 +80,7 @@ def test_a_plugin_that_does_not_end_is_killed_with_its_children(node: Node, monk
     [line] = verdict(node, f"read -r line; exec 3>{held}; sleep 1000 & exec sleep 1000")
     assert line == "PROBLEM plugin: it does not end when its stdin is empty, within 0.1 s: it must not stand by"
     os.set_blocking(reader, True)
-    with impatience("a child of the plugin still has its pipe"):
+    with limit("a child of the plugin still has its pipe"):
         assert os.read(reader, 1) == b""
     os.close(reader)
 

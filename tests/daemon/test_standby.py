@@ -13,10 +13,11 @@ import pytest
 
 from nri.wire import Code
 from tests.processes import gone
+from tests.waiting import LIMIT
 from v010_adapter.monitoring.status import ask
 
 from .harness import Node, start, stop
-from .process import COMMAND, SAFETY, Daemon
+from .process import COMMAND, Daemon
 
 STANDBY = {"standby": 1}
 NOTING = """cd '{0}'
@@ -55,7 +56,7 @@ def standing_by(node: Node) -> Iterator[StandingBy]:
                     with suppress(ProcessLookupError):
                         waits.append(os.pidfd_open(pid))
                         stack.callback(os.close, waits[-1])
-                ready = select.select(waits, [], [], SAFETY)[0]
+                ready = select.select(waits, [], [], LIMIT)[0]
                 assert ready, f"{number} processes never stood by, but {found}"
             if started in ready:
                 os.read(started, 4096)

@@ -17,9 +17,10 @@ import pytest
 
 from nri.wire import Code
 from tests.daemon import harness
-from tests.daemon.process import COMMAND, SAFETY, Daemon, spawn
+from tests.daemon.process import COMMAND, Daemon, spawn
 from tests.daemon.test_systemd import Systemd
 from tests.debian import missing
+from tests.waiting import LIMIT
 from v010_adapter.cli.install import forms
 from v010_adapter.cli.install.forms import Node
 from v010_adapter.host.systems import SYSTEMS
@@ -126,10 +127,10 @@ def test_plugins_run_under_its_settings_and_a_stop_tells_the_adapter_alone_which
             gate.let_on()
             assert service.reply(create).code == Code.OK
             assert service.ended() == 0
-            assert stopping.wait(SAFETY) == 0
+            assert stopping.wait(LIMIT) == 0
 
 
 def test_a_stop_after_the_adapters_own_end_does_nothing() -> None:
     stop = shlex.split(settings(unit())["ExecStop"])
-    done = subprocess.run(stop, env={"PATH": "/usr/bin:/bin"}, timeout=SAFETY, capture_output=True, check=False)
+    done = subprocess.run(stop, env={"PATH": "/usr/bin:/bin"}, timeout=LIMIT, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
