@@ -107,19 +107,17 @@ def test_status_has_sections_and_no_false_precision(
 @pytest.mark.parametrize(("quiet_time", "told"), [(0, b"counting ...\r\n"), (3600, b"")])
 def test_at_a_terminal_long_work_is_told_once(monkeypatch: pytest.MonkeyPatch, quiet_time: int, told: bytes) -> None:
     monkeypatch.setattr("v010_adapter.cli.terminal.QUIET_TIME", quiet_time)
-    terminal, end = os.openpty()
-    with open(end, "w") as stderr:
+    ours, end = os.openpty()
+    with open(ours, "rb", buffering=0) as terminal, open(end, "w") as stderr:
         monkeypatch.setattr(sys, "stderr", stderr)
         before = set(threading.enumerate())
         with announce_if_slow("counting"):
-            assert not told or os.read(terminal, 100) == told
+            assert not told or terminal.read(100) == told
             timers = set(threading.enumerate()) - before
         for timer in timers:
-            timer.join(60)
-        os.set_blocking(terminal, False)
-        with pytest.raises(BlockingIOError):
-            os.read(terminal, 100)
-    os.close(terminal)
+            timer.join()
+        os.set_blocking(ours, False)
+        assert terminal.read(100) is None
 
 
 # a stdout that cannot be written: a reader that has gone is no error to tell, a full disk is one line

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ..waiting import LIMIT
+from ..waiting import LIMIT, limit
 from .harness import Node, launched, patched
 
 JOINING = "STATUS=the runtime has not configured and synchronized the adapter yet"
@@ -28,6 +28,12 @@ class Systemd:
     def next(self) -> list[str]:
         """Waits for the next message; returns its lines."""
         return self.socket.recv(4096).decode().splitlines()
+
+    def until(self, line: str) -> None:
+        """Waits for a message with this line."""
+        with limit(f"{line} never comes"):
+            while line not in self.next():
+                pass
 
 
 @pytest.fixture

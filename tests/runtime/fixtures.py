@@ -14,7 +14,7 @@ import sys
 import textwrap
 import traceback
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
@@ -188,8 +188,9 @@ def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plugins
     directory.path.mkdir()
     directory.config.mkdir()
     yield directory
-    for made in directory.runtimes:
-        made.stop()
+    with ExitStack() as stack:
+        for made in directory.runtimes:
+            stack.callback(made.stop)
 
 
 def dropped(of: Runtime) -> list[Plugin]:
