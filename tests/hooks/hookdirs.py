@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from v010_adapter.base.loop import READ, Loop
-from v010_adapter.hooks.bridge import HookBridge
+from v010_adapter.events.hooks import HookBridge
 from v010_adapter.hooks.directory import Directories
 from v010_adapter.hooks.facts import Facts
 from v010_adapter.hooks.match import Matcher

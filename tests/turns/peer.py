@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from nri import Context, Deferred
 from nri.events import CALLS
+from nri.wire import Code
 from v010_adapter.daemon.adapter import Adapter
 from v010_adapter.daemon.daemon import GRACE
 from v010_adapter.settings import HooksSettings, Settings
@@ -123,7 +124,7 @@ class Peer:
         self.unanswered.discard(context)
         self.world.runtime.take_answer(call, reply, error)
         self.world.point("after the answer")
-        context.has_failed = error is not None
+        context.status = 0 if error is None else Code.UNKNOWN
         self.adapter.answered(context)
         call.noted_at = self.life.time()
 
