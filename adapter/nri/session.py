@@ -17,7 +17,6 @@ from nri.stub import Stub, batches
 from nri.text import printable
 from nri.transport import Identity, connect, launched
 from nri.updating import Updating
-from nri.wire import Request
 
 log = logging.getLogger(__name__)
 
@@ -140,8 +139,8 @@ class Session(Stub):
         self._runtime = runtimes.of(request)
         return super()._configure(request, context)
 
-    def _answer(self, request: Request, context: Context, reply: Any, error: Exception | None = None) -> None:
-        super()._answer(request, context, reply, error)
+    def _answer(self, stream_id: int, context: Context, reply: Any, error: Exception | None = None) -> None:
+        super()._answer(stream_id, context, reply, error)
         is_state = context.method == "Synchronize" and not context.has_failed
         begins = is_state and self.synchronized and not self.has_joined
         if begins and not self._is_gone:  # a late answer must not take the place of the next connection

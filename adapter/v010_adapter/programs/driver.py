@@ -173,7 +173,10 @@ class Driver(Work[S]):
 
     def _end_if_alone(self) -> None:
         """Lets the next jobs start, if none of the programs works on: a delete must not overtake its create."""
-        if self.chain.state is ENDED and not self._left:
+        if self.chain.state is not ENDED:
+            return
+        self._let_go()
+        if not self._left:
             if self._goes_on:
                 log.info("%s: it has ended after the answer", self)
             self._observer.on_end(self)

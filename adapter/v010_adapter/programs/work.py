@@ -76,6 +76,9 @@ class Work(ABC, Generic[S]):
     def _on_left(self, process: Process) -> None:
         """A program without a result is not waited for any longer."""
 
+    def _let_go(self) -> None:
+        """The chain has ended: lets go of what may be large. A program that was left keeps the job while it runs."""
+
     def _lateness_before(self) -> str:
         """Returns why the job has not started."""
         return "no time was left"
