@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from v010_adapter.turns import fates
-from v010_adapter.turns.fates import FATES, MINE, PAST, PLACE, REPEAT, Fate, Note, State, Turn
+from v010_adapter.events import fates
+from v010_adapter.events.fates import FATES, MINE, PAST, REPEAT, Fate, Note, State, Turn
+from v010_adapter.state.turns_file import PLACE
 
 from ..test_docs import DOCS
 

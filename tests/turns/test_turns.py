@@ -11,11 +11,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from v010_adapter.turns import file as turns_file
-from v010_adapter.turns import turns
-from v010_adapter.turns.fates import DONE, MINE, PAST, PLACE, REPEAT, Stage, State, Turn
-from v010_adapter.turns.file import JOINED, PLACES, TABLE, TurnsFile
-from v010_adapter.turns.turns import owners_in, stranger
+from v010_adapter.events import turns
+from v010_adapter.events.fates import DONE, MINE, PAST, REPEAT, Stage, State, Turn
+from v010_adapter.events.turns import owners_in, stranger
+from v010_adapter.state import turns_file
+from v010_adapter.state.turns_file import JOINED, PLACE, PLACES, TABLE, TurnsFile
 
 from .conftest import Adapter, Start
 

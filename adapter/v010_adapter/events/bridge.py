@@ -10,22 +10,22 @@ from nri import Context, api
 from nri.runtimes import Runtime
 from v010_adapter.base.loop import Loop
 from v010_adapter.errors import ConfigError, PluginError
+from v010_adapter.events import reconcile
+from v010_adapter.events.deletes import Deletes
+from v010_adapter.events.fates import Turn
+from v010_adapter.events.first_start import FirstStart
+from v010_adapter.events.plugin_work import PluginJob, Plugins
+from v010_adapter.events.turns import Turns
 from v010_adapter.host import cgroup
 from v010_adapter.legacy.answer import with_updates
-from v010_adapter.legacy.job import PluginJob, Plugins
 from v010_adapter.legacy.pending_updates import PendingUpdates, Send
 from v010_adapter.legacy.plan import DELETE, REMOVALS, STATES
 from v010_adapter.legacy.request import Target
-from v010_adapter.owed import reconcile
-from v010_adapter.owed.deletes import Deletes
-from v010_adapter.owed.first_start import FirstStart
-from v010_adapter.owed.ledger import Ledger
+from v010_adapter.programs.apart import LARGE
 from v010_adapter.programs.process import Program
 from v010_adapter.programs.runner import Account, Runner
-from v010_adapter.programs.work import LARGE
 from v010_adapter.settings import LegacySettings
-from v010_adapter.turns.fates import Turn
-from v010_adapter.turns.turns import Turns
+from v010_adapter.state.ledger import Ledger
 
 if TYPE_CHECKING:
     from v010_adapter.programs.standby import Standby

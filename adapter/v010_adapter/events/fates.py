@@ -37,12 +37,12 @@ is an end: perhaps they have ended, and the deletes are owed. An adapter that ha
 next waits until its own deadline, then `onFailure` decides. An adapter that is alone, by fact 3, writes no notes. It
 knows that by one `stat` at each event with work: each adapter that joins makes the file longer.
 
-Creates and deletes are not decided here. The record of an id (`owed.ledger`) has the creates without a delete. It is
+Creates and deletes are not decided here. The record of an id (`state.ledger`) has the creates without a delete. It is
 read under the id's lock, so a delete runs once, whoever asks for it: an event, a Synchronize, the end of a process.
 
 WHAT MAY STILL GO WRONG. A create whose plugin was killed between its note and its request counts as run. A delete under
 way at a kill may run twice. Changes that were sent in the microseconds before a kill may be sent again. An event that
-only a killed or hanging adapter has got is lost; if that was before the first start was counted (`owed.first_start`),
+only a killed or hanging adapter has got is lost; if that was before the first start was counted (`events.first_start`),
 its create counts as run. If the state directory is removed, each adapter makes the records again that it knows: a
 delete that another one has run meanwhile may run twice; an event that is under way at that moment may be served twice,
 or find nothing owed. A create that waited for an adapter that hangs is not repeated once its id has ended. Plugins that
@@ -57,10 +57,9 @@ from enum import Enum, auto
 from types import MappingProxyType
 from typing import NamedTuple
 
-from v010_adapter.host.runtime_directory import file_name
+from v010_adapter.state.runtime_directory import file_name
+from v010_adapter.state.turns_file import PLACE
 
-PLACE = 256
-"""The bytes of one note in the file."""
 ENDS = "Stop", "Remove"
 """How the methods of an id's end begin."""
 

@@ -19,11 +19,11 @@ from functools import partial
 
 from v010_adapter.base.loop import NO_TIMER, Loop
 from v010_adapter.errors import reason_of
-from v010_adapter.host.runtime_directory import FORGOTTEN, RuntimeDirectory
 from v010_adapter.legacy.config import Entry
 from v010_adapter.legacy.request import MOST_KEPT, Target
-from v010_adapter.owed import records
-from v010_adapter.owed.records import Key, Record
+from v010_adapter.state import records
+from v010_adapter.state.records import Key, Record
+from v010_adapter.state.runtime_directory import FORGOTTEN, RuntimeDirectory
 
 log = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import lru_cache
 
-from v010_adapter.host.runtime_directory import RuntimeDirectory
-from v010_adapter.turns.fates import FATES, MINE, PLACE, REPEAT, SERVED_ELSEWHERE, Fate, Note, Stage, State, Turn
-from v010_adapter.turns.file import JOINED, PLACES, TurnsFile, owners
+from v010_adapter.events.fates import FATES, MINE, REPEAT, SERVED_ELSEWHERE, Fate, Note, Stage, State, Turn
+from v010_adapter.state.runtime_directory import RuntimeDirectory
+from v010_adapter.state.turns_file import JOINED, PLACE, PLACES, TurnsFile, owners
 
 log = logging.getLogger(__name__)
 
