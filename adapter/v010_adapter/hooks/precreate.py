@@ -28,7 +28,6 @@ from v010_adapter.programs.chain import Chain, Ends, Failure
 from v010_adapter.programs.driver import Driver
 from v010_adapter.programs.process import Process, Program
 from v010_adapter.programs.runner import Runner
-from v010_adapter.programs.work import complaint
 
 
 class HookStep(NamedTuple):
@@ -109,7 +108,7 @@ class Edits(Driver[HookStep]):
 
     def _result(self, step: HookStep, process: Process) -> Answer[api.ContainerAdjustment | Failure]:
         if process.status != 0:  # even with valid output, as podman
-            return Failure(f"{process.ending}{complaint(process)}")
+            return Failure(process.ending)
         if self.is_large:
             return in_turn(self._result_apart(process))
         return self._taken(process, self._read(process.stdout))

@@ -23,7 +23,7 @@ from v010_adapter.programs.driver import Driver
 from v010_adapter.programs.find import Programs
 from v010_adapter.programs.process import Process, Program
 from v010_adapter.programs.runner import Runner
-from v010_adapter.programs.work import Observer, complaint, quoted
+from v010_adapter.programs.work import Observer
 from v010_adapter.settings import LegacySettings
 from v010_adapter.turns.fates import Turn
 
@@ -219,8 +219,7 @@ class PluginJob(Driver[PluginStep]):
         except NotAdjustable as refused:
             return Read(Failure(str(refused)), parsed.typos, wishes)
         except result.ResultError as reason:
-            output = f", output: {quoted(process.stdout)}" if process.stdout.strip() else ""
-            return Read(Failure(f"no result ({reason}), {process.ending}{output}{complaint(process)}"))
+            return Read(Failure(f"no result ({reason}), {process.ending}"))
         return Read(parsed, parsed.typos, wishes)
 
     def _taken(self, step: PluginStep, process: Process, read: Read) -> result.Result | Failure:

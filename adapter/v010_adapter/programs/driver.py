@@ -15,7 +15,7 @@ from v010_adapter.errors import ProgramError
 from v010_adapter.programs.chain import ENDED, SPAWN, WAITING, Action, Actions, Chain, Failure, Step
 from v010_adapter.programs.process import Process
 from v010_adapter.programs.runner import DONE, FAILED, LATE, Outcome, Runner
-from v010_adapter.programs.work import Observer, Slowest, Work, quoted
+from v010_adapter.programs.work import Observer, Slowest, Work
 
 log = logging.getLogger(__name__)
 
@@ -273,8 +273,9 @@ def _safely(driver: Driver[Any], doing: object, instead: T, function: Callable[.
 
 
 def _log_bug(driver: Driver[Any], doing: object) -> None:
-    printed = driver._process and quoted(driver._process.stdout)
-    log.exception("a bug: %s: %s (its program has printed: %s)", driver, doing, printed)
+    log.exception("a bug: %s: %s", driver, doing)
+    if driver._process is not None:
+        log.debug("%s: its program has printed: %s", driver, driver._process.stdout)
 
 
 def _kill_if_asked(driver: Driver[Any]) -> None:

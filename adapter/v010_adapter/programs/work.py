@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Generator
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -19,8 +18,6 @@ LARGE = 128 << 10
 
 Measured: at most 0.7 µs for each byte of a message, and 10 ms for a process.
 """
-_SHOWN = 200
-_ENV = re.compile(rb"""\\?["']env\\?["']""", re.IGNORECASE)
 
 
 class Observer(Generic[J, S]):
@@ -90,18 +87,3 @@ class Slowest(NamedTuple):
     def __str__(self) -> str:
         """Returns how long the program took, and what bounds it."""
         return f"{self.step.name} took {self.seconds:.1f} s ({self.step.limit})"
-
-
-def quoted(output: bytes) -> str:
-    """Returns the beginning of a program's output for a log line or an error.
-
-    It ends before a key `env`, which the values of variables follow: plugins often print an edited spec.
-    """
-    shown = _ENV.split(output[:_SHOWN], maxsplit=1)[0]
-    text = shown.decode("utf-8", "backslashreplace")
-    return f"{text!r}{' …' if len(output) > len(shown) else ''}" if output else "<empty>"
-
-
-def complaint(process: Process) -> str:
-    """Returns the last line that a failed program has written to stderr, for its error; empty if there is none."""
-    return f", stderr: {quoted(process.last_line.encode())}" if process.last_line else ""
