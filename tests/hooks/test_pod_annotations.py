@@ -10,7 +10,7 @@ import re2  # type: ignore[import-untyped]
 
 from nri import api
 from nri.runtimes import Runtime
-from v010_adapter.hooks.bridge import HookBridge
+from v010_adapter.events.hooks import HookBridge
 from v010_adapter.hooks.match import NamedHook
 from v010_adapter.hooks.model import Hook, When
 from v010_adapter.settings import HooksSettings
@@ -27,8 +27,7 @@ def adjusted(directory: Path, *, container: dict[str, str], before: dict[str, st
     loop = Watching()
     hooks = HookBridge(loop, HooksSettings(directories=(str(directory),), pod_annotations=setting))
     hooks.start(Runtime(nri=(0, 12, 5)))
-    while not hooks.containers:
-        loop.turn()
+    loop.until_in_force(hooks)
     response = api.CreateContainerResponse(adjust=api.ContainerAdjustment(annotations=before))
     pod = api.PodSandbox(annotations=OF_POD)
     hooks.inject(api.CreateContainerRequest(pod=pod, container=api.Container(annotations=container)), response, inf)

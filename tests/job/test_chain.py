@@ -13,7 +13,8 @@ import pytest
 
 from nri.errors import LocalProtocolError
 from v010_adapter.errors import PluginError
-from v010_adapter.programs.chain import Action, Chain, Ends, Failure, Policy
+from v010_adapter.events.life import Action, Chain, Ends
+from v010_adapter.programs.step import Failure, Policy
 
 
 class Program(NamedTuple):

@@ -24,7 +24,7 @@ from tests.peers.build import PeerMissing
 from tests.processes import SteppedLoop
 from v010_adapter import container_files
 from v010_adapter.container_files import Described
-from v010_adapter.hooks import precreate
+from v010_adapter.events import precreate
 from v010_adapter.hooks.directory import Directories
 from v010_adapter.hooks.facts import facts
 from v010_adapter.hooks.match import NamedHook, adjustment
@@ -63,7 +63,7 @@ class Podman:
         # In namespaces of its own: whatever podman leaves running or mounted ends with them.
         script = [*UNSHARE, "sh", "-c", f"{shlex.join(create)} && {{ {shlex.join(init)} >/dev/null || :; }}"]
         environment = os.environ | {"CONTAINERS_CONF": f"{self.folder}/containers.conf"}
-        done = subprocess.run(script, capture_output=True, text=True, env=environment, check=False, timeout=120)
+        done = subprocess.run(script, capture_output=True, text=True, env=environment, check=False)
         assert done.returncode == 0, done.stderr
         return self.folder / f"store/vfs-containers/{done.stdout.strip()}/userdata/config.json"
 
