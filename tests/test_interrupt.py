@@ -22,6 +22,7 @@ import pytest
 from v010_adapter.cli.simulate.trial import Scratch
 
 from .daemon.process import COMMAND, MEASURED
+from .interpreter import FIRST_LINE
 
 PATIENCE = 120
 """Seconds for the end: the adapter gets 12 of them."""
@@ -122,7 +123,7 @@ def test_at_a_terminal_a_simulation_says_why_it_does_not_end_at_once(tmp_path: P
 
 
 SLOW_TO_END = f"""\
-#!{sys.executable}
+{FIRST_LINE}
 import fcntl, os, signal, sys
 from nri import Plugin, run
 def end(*_):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -18,6 +18,7 @@ from nri.testing import FLAVOURS
 from nri.testing.contract import External, Launched, Report, Result, Running, ending, judge, starts
 from nri.testing.launch import PluginFile
 from nri.testing.node import Node
+from tests.interpreter import PYTHON
 from tests.peers.harness import require
 from tests.runtime.fixtures import ROOT, Plugins
 from v010_adapter.cli.simulate import trial
@@ -184,7 +185,7 @@ def test_the_examples_keep_all_rules(nri_runtime: Node, path: Path, tmp_path: Pa
     if path.stem in FILES:
         (tmp_path / "file").write_text(FILES[path.stem])
         wrapper = tmp_path / path.stem
-        wrapper.write_text(f"#!/bin/sh\nexec {sys.executable} {path} -file {tmp_path}/file\n")
+        wrapper.write_text(f"#!/bin/sh\nexec {PYTHON} {shlex.quote(str(path))} -file {tmp_path}/file\n")
         wrapper.chmod(0o755)
         path = wrapper
     assert nri_runtime.contract(path, config=config).failures == []
