@@ -49,7 +49,7 @@ class Bridge:
         self._plugins = Plugins(self.runner, self.updates, settings, host_root)
         self._turns = turns
         self.ledger = Ledger(loop, turns.directory)
-        turns.on_change = self.ledger.expect_changes
+        turns.on_change = self._on_change
         turns.look()
         self.deletes = Deletes(loop, self._plugins, self.ledger, turns)
         self._is_first = True
@@ -64,6 +64,10 @@ class Bridge:
         self._loop.call_soon(self._plugins.sandboxes.log_verdict)  # the runtime waits for the answer
         self.updates.refusal = runtime.habits.no_updates
         self.updates.send = send
+
+    def _on_change(self, is_shared: bool, is_remade: bool) -> None:
+        self._loop.is_watchful = is_shared
+        self.ledger.expect_changes(is_shared, is_remade)
 
     # What happens to the runtime's events
 

@@ -150,10 +150,9 @@ class Serving:
         A runtime that reports no end of a container that it was refused has heard the refusal: the container has gone.
         If that is not sure, for the event may have come while this process was stopped, its pod's removal tells.
         """
-        is_late = not context.is_heard or context.remaining() <= 0
-        self._turns.end(turn, None if is_late else State.FAILED if context.has_failed else State.ANSWERED)
-        is_sure = context.is_heard and context.remaining() > context.came - turn.quiet_at
-        is_refused = context.has_failed and context.method == "CreateContainer" and is_sure
+        is_in_time = context.is_heard and self._loop.time() < turn.deadline
+        self._turns.end(turn, (State.FAILED if context.has_failed else State.ANSWERED) if is_in_time else None)
+        is_refused = context.has_failed and context.method == "CreateContainer" and is_in_time
         if is_refused and self._hides_refused:
             self._loop.call_soon(lambda: self.legacy.run_for_gone(turn.id))
 
