@@ -13,8 +13,8 @@ import pytest
 
 from nri import api
 from nri.runtimes import Runtime
-from v010_adapter.host import cgroup
-from v010_adapter.host.cgroup import expand, find_pid
+from nri import cgroup
+from nri.cgroup import expand, find_pid
 
 from ..processes import NO_PROCESS
 from .node import Node, a_container, a_pod

@@ -10,7 +10,7 @@ from nri import Context, api
 from nri.runtimes import Runtime
 from v010_adapter.base.loop import Loop
 from v010_adapter.errors import ConfigError, PluginError
-from v010_adapter.host import cgroup
+from nri import cgroup
 from v010_adapter.legacy.answer import with_updates
 from v010_adapter.legacy.job import PluginJob, Plugins
 from v010_adapter.legacy.pending_updates import PendingUpdates, Send

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from v010_adapter.base.loop import NO_TIMER, Loop, Timer
-from v010_adapter.host import cgroup
+from nri import cgroup
 from v010_adapter.legacy.job import PluginJob, Plugins
 from v010_adapter.legacy.plan import CREATE, DELETE, UPDATE, PluginStep
 from v010_adapter.legacy.request import Target
