@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from nri import Context
-from v010_adapter.host.runtime_directory import RuntimeDirectory
+from v010_adapter.events.fates import Turn
+from v010_adapter.events.turns import Turns
 from v010_adapter.legacy.request import Target
-from v010_adapter.turns.fates import Turn
-from v010_adapter.turns.turns import Turns
+from v010_adapter.state.runtime_directory import RuntimeDirectory
 
 
 class Nowhere(RuntimeDirectory):

@@ -201,6 +201,9 @@ def test_the_reference_of_the_configuration_is_the_settings_own() -> None:
 STUB = DOCS / "stub.md"
 
 
+TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
 @pytest.mark.parametrize("package", [nri, runtime, wire])
 def test_the_reference_has_every_public_name(package: Any) -> None:
     text = (DOCS / "stub-api.rst").read_text()
@@ -210,14 +213,17 @@ def test_the_reference_has_every_public_name(package: Any) -> None:
 
 
 def test_the_examples_on_the_page_work(tmp_path: Path, nri_runtime: Node) -> None:
-    plugin, adjusting, coroutine, test = blocks(STUB, "python")
+    plugin, adjusting, coroutine, traced, test = blocks(STUB, "python")
     assert plugin == (ROOT / "examples/nice.py").read_text()
     names: dict[str, Any] = {"__name__": "page"}
-    for text in (coroutine, adjusting, *blocks(ROOT / "adapter/nri/README.md", "python")):
+    for text in (coroutine, adjusting, traced, *blocks(ROOT / "adapter/nri/README.md", "python")):
         exec(text, names)  # noqa: S102 - it is our own
     nri_runtime.add(names["Labels"]())
     nri_runtime.add(names["Adjusting"](), idx="20")
     nri_runtime.add(names["Nice"](), idx="30")
+    nri_runtime.add(names["Devices"](), idx="40")
+    nri_runtime.metadata["traceparent"] = TRACEPARENT
+    assert not nri_runtime.event("StartContainer").error
     adjust = nri_runtime.event("CreateContainer").adjust
     assert adjust
     assert adjust.annotations == {"labelled": "yes", "example.com/zone": "utc"}

@@ -20,18 +20,18 @@ from nri import Context, api
 from nri.events import subject_of
 from nri.plugin import RESERVE
 from nri.runtimes import Runtime
-from v010_adapter.base.log_handlers import LineFormatter
 from v010_adapter.base.loop import Loop
-from v010_adapter.daemon.bridge import Bridge
 from v010_adapter.errors import NotAdjustable, Oversized
+from v010_adapter.events.bridge import Bridge
+from v010_adapter.events.plugin_work import Plugins
 from v010_adapter.hooks.facts import facts
 from v010_adapter.hooks.match import NamedHook
 from v010_adapter.hooks.model import Hook, When
 from v010_adapter.legacy import request, result
 from v010_adapter.legacy.config import Entry
 from v010_adapter.legacy.create_answer import CreateAnswerBuilder
-from v010_adapter.legacy.job import Plugins
 from v010_adapter.legacy.pending_updates import PendingUpdates
+from v010_adapter.monitoring.log_handlers import LineFormatter
 from v010_adapter.oci import protojson, shapes, sizes
 from v010_adapter.oci.spec import adjustment, apply, spec_from
 from v010_adapter.programs.runner import Runner

@@ -18,8 +18,8 @@ import pytest
 
 from nri.syslog import BACKLOG, MAX_LINE, Syslog
 from tests.processes import PATIENCE, impatience
-from v010_adapter.base.log_handlers import LineFormatter, Stderr
 from v010_adapter.monitoring import logs
+from v010_adapter.monitoring.log_handlers import LineFormatter, Stderr
 from v010_adapter.settings import LogSettings
 
 PREFIX = f"v010-adapter[{os.getpid()}]: "

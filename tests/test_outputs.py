@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from v010_adapter.base.times import BOUNDS
 from v010_adapter.cli import command_line as cli
 from v010_adapter.cli.simulate.view import TextView, changes
 from v010_adapter.cli.terminal import BOLD, announce_if_slow, are_wanted, by_word
 from v010_adapter.monitoring import status
+from v010_adapter.monitoring.times import BOUNDS
 
 from .daemon.process import COMMAND, MEASURED
 

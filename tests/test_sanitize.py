@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nri.text import printable
-from v010_adapter.base.sanitize import MAX_TEXT, for_log
+from v010_adapter.monitoring.sanitize import MAX_TEXT, for_log
 
 ODD = [0x2028, 0x2029, 0x200E, 0x202E, 0xD800, 0xDFFF, 0xFEFF]
 DANGEROUS = [chr(code) for code in [*range(32), *range(127, 160), *ODD]]

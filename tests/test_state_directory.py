@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from v010_adapter.host.runtime_directory import RuntimeDirectory
+from v010_adapter.events.turns import Turns
 from v010_adapter.host.trust import Trust, off, strict
 from v010_adapter.legacy.config import Entry
 from v010_adapter.legacy.request import Target
-from v010_adapter.owed.ledger import Ledger
-from v010_adapter.turns.turns import Turns
+from v010_adapter.state.ledger import Ledger
+from v010_adapter.state.runtime_directory import RuntimeDirectory
 
 from .processes import SteppedLoop
 from .test_trust_of_others import MASK, NOBODY, USER, set_acl

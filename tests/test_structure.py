@@ -25,11 +25,11 @@ MODULES = sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.py"))
 # knows nothing of it. `nri` are the stub's modules outside of its rooms, `errors` is below all others of its package.
 STUB = ("nri.errors", "nri.text", "nri.proto", "nri.wire", "nri", "nri.testing", "pytest_nri")
 ADAPTER = (
-    *("errors", "base", "oci", "host", "turns", "settings", "monitoring"),
-    *("programs", "legacy", "owed", "hooks", "daemon", "container_files", "cli"),
+    *("errors", "base", "oci", "host", "settings", "monitoring", "programs"),
+    *("legacy", "hooks", "state", "events", "daemon", "container_files", "cli"),
 )
 ORDER = (*STUB, *(f"v010_adapter.{room}" for room in ADAPTER))
-STRANGERS = {"hooks": {"legacy", "owed"}, "container_files": {"daemon"}}
+STRANGERS = {"hooks": {"legacy"}, "state": {"hooks"}, "container_files": {"state", "events", "daemon"}}
 """Rooms that stand before others and are none of their business."""
 PLAYERS = {"nri.testing", "pytest_nri", "v010_adapter.container_files", "v010_adapter.cli"}
 """Who may know the embedded runtime. A daemon does without."""

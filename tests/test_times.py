@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from v010_adapter.base.times import BOUNDS, Histogram, quantiles
+from v010_adapter.monitoring.times import BOUNDS, Histogram, quantiles
 
 
 def histogram(*seconds: float) -> Histogram:

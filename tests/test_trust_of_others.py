@@ -13,7 +13,7 @@ from v010_adapter.errors import PluginError
 from v010_adapter.hooks.directory import Directories
 from v010_adapter.host import trust
 from v010_adapter.host.trust import judge
-from v010_adapter.programs.find import Programs
+from v010_adapter.legacy.find import Programs
 from v010_adapter.settings import HooksSettings
 
 USER, GROUP_OBJ, GROUP, MASK = 2, 4, 8, 16

@@ -62,20 +62,20 @@ def main() -> None:
 
 
 def _daemon(runtime: Runtime) -> None:
-    from v010_adapter.base.trunk import Trunk  # noqa: PLC0415
+    from v010_adapter.base.connected_socket import ConnectedSocket  # noqa: PLC0415
     from v010_adapter.cli import command_line as cli  # noqa: PLC0415
     from v010_adapter.programs.children import Children, children  # noqa: PLC0415
 
-    write = Trunk.write
+    write = ConnectedSocket.write
 
-    def answer(self: Trunk, data: bytes) -> None:
+    def answer(self: ConnectedSocket, data: bytes) -> None:
         write(self, data)
         runtime.take_answer()
 
     os.pidfd_open = lambda pid, flags=0: os.eventfd(1)
     children.spawn = runtime.spawn  # type: ignore[method-assign]
     Children.reap = lambda self, pid: 0  # type: ignore[method-assign]
-    Trunk.write = answer  # type: ignore[method-assign]
+    ConnectedSocket.write = answer  # type: ignore[method-assign]
     cli.main()
 
 

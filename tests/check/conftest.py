@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from v010_adapter.cli import command_line as cli
+from v010_adapter.cli import systems
 from v010_adapter.cli.check import configuration
-from v010_adapter.host import systems
-from v010_adapter.host.systems import System
+from v010_adapter.cli.systems import System
 
 HOOK = {"version": "1.0.0", "hook": {"path": "/bin/true"}, "when": {"always": True}, "stages": ["createRuntime"]}
 REQUIRED = """\

@@ -13,8 +13,7 @@ import pytest
 import nri
 from nri.errors import RegistrationError
 from nri.wire import Code
-from v010_adapter.cli import command_line
-from v010_adapter.host import systems
+from v010_adapter.cli import command_line, systems
 
 from .harness import Node, listening, start, stop
 from .process import COMMAND, Daemon
@@ -86,7 +85,7 @@ def test_a_connection_that_is_broken_or_not_read_is_made_anew(node: Node, daemon
     with contextlib.suppress(OSError):  # the daemon goes away as soon as it has enough
         for _ in range(1000):
             daemon.send("x" * 60_000)  # the answer names the method
-    daemon.logged("ERROR the runtime does not read: more than 8388608 bytes wait to be sent")
+    daemon.logged("ERROR the other end does not read: more than 8388608 bytes wait to be sent")
     daemon.accept(listen())
     node.still_serves(daemon.handshake())
 

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 import v010_adapter
-from v010_adapter.base.sanitize import MAX_SHOWN, bounded
 from v010_adapter.cli import command_line as cli
 from v010_adapter.host.trust import strict
 from v010_adapter.monitoring import status
 from v010_adapter.monitoring.endpoints import Endpoints
+from v010_adapter.monitoring.sanitize import MAX_SHOWN, bounded
 from v010_adapter.monitoring.status import StatusSocket
 
 from ..processes import SteppedLoop
@@ -96,8 +96,8 @@ def test_what_is_no_object_is_no_answer_and_another_version_is_named(tmp_path: P
 
 PRINTS = {
     ("v010_adapter/cli/check/probe.py", "confirm"),
-    ("v010_adapter/base/sanitize.py", "show"),
-    ("v010_adapter/base/sanitize.py", "show_json"),
+    ("v010_adapter/monitoring/sanitize.py", "show"),
+    ("v010_adapter/monitoring/sanitize.py", "show_json"),
 }
 OWN_TEXT = {
     ("v010_adapter/cli/entry.py", "main"): "a text of its own",

@@ -25,7 +25,7 @@ import nri
 from nri.events import BY_EVENT
 from tests.test_settings import VALUES
 from v010_adapter import __version__, settings
-from v010_adapter.host import systems
+from v010_adapter.cli import systems
 
 from .chart import CHART, formats, schema, table, values
 

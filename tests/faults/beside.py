@@ -16,7 +16,7 @@ from threading import Event, Thread
 
 from tests.e2e.pod import HarnessError as Finding
 from tests.peers.harness import GoRuntime
-from v010_adapter.owed.deletes import SECOND_LOOK
+from v010_adapter.events.deletes import SECOND_LOOK
 
 from .node import LIMIT, NAME, STEPS, Life, Node
 from .rows import Traffic, ends

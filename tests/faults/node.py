@@ -20,7 +20,7 @@ from tests.daemon.process import children_of
 from tests.e2e.pod import HarnessError as Finding
 from tests.e2e.pod import until
 from tests.peers.harness import GoRuntime, Reply, golden
-from v010_adapter.owed import records
+from v010_adapter.state import records
 
 BOOT = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 NAME = "00-v010-adapter"

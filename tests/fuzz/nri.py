@@ -30,11 +30,11 @@ from nri.events import CALLS
 from nri.wire import Code
 from v010_adapter import settings
 from v010_adapter.base import collector
-from v010_adapter.base.log_handlers import LineFormatter
 from v010_adapter.container_files.recording import read
 from v010_adapter.daemon.adapter import Adapter
 from v010_adapter.host.trust import off
 from v010_adapter.legacy.pending_updates import OnUpdated
+from v010_adapter.monitoring.log_handlers import LineFormatter
 from v010_adapter.settings import HooksSettings, LegacySettings, PluginSettings, Settings
 
 from ..legacy.played import Clock, PlayedProgram
@@ -280,7 +280,7 @@ def node(script: bytes, level: int) -> Iterator[Node]:
                 lambda _, program, on_end, __: Program(made, program.name, on_end),
             )
         )
-        stack.enter_context(patch("v010_adapter.programs.find.find", lambda type_, *_: type_))
+        stack.enter_context(patch("v010_adapter.legacy.find.find", lambda type_, *_: type_))
         stack.enter_context(patch.multiple(log, propagate=False, level=level, handlers=[made.log]))
         yield made
 

@@ -15,14 +15,14 @@ from pathlib import Path
 
 from nri import api
 from v010_adapter.base import gojson
-from v010_adapter.host.runtime_directory import RuntimeDirectory
 from v010_adapter.legacy import request
 from v010_adapter.legacy.config import Entry
 from v010_adapter.legacy.request import Target as Known
 from v010_adapter.legacy.request import of_container
-from v010_adapter.owed import records
-from v010_adapter.owed.ledger import Ledger
-from v010_adapter.owed.records import Record, name_of
+from v010_adapter.state import records
+from v010_adapter.state.ledger import Ledger
+from v010_adapter.state.records import Record, name_of
+from v010_adapter.state.runtime_directory import RuntimeDirectory
 
 from ..processes import SteppedLoop
 from . import mutations

@@ -8,7 +8,7 @@ import pytest
 
 from nri import api
 from nri.runtimes import Runtime
-from v010_adapter.hooks.bridge import HookBridge
+from v010_adapter.events.hooks import HookBridge
 from v010_adapter.hooks.match import NamedHook, adjustment
 from v010_adapter.hooks.model import STAGES, Hook, When
 from v010_adapter.host import paths

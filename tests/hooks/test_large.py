@@ -13,14 +13,13 @@ import pytest
 from nri import Deferred, api
 from nri.runtimes import Runtime
 from v010_adapter.errors import Oversized
-from v010_adapter.hooks import bridge
-from v010_adapter.hooks.bridge import HookBridge
+from v010_adapter.events import hooks as bridge
+from v010_adapter.events.hooks import HookBridge
 from v010_adapter.hooks.facts import Facts
 from v010_adapter.hooks.match import Matcher, NamedHook
 from v010_adapter.hooks.model import Hook, When
 from v010_adapter.oci import sizes
-from v010_adapter.programs.apart import RESERVE, computed
-from v010_adapter.programs.work import LARGE
+from v010_adapter.programs.apart import LARGE, RESERVE, computed
 from v010_adapter.settings import HooksSettings
 
 from ..processes import SteppedLoop, children, open_descriptors

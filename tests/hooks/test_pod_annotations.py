@@ -10,7 +10,7 @@ import re2  # type: ignore[import-untyped]
 
 from nri import api
 from nri.runtimes import Runtime
-from v010_adapter.hooks.bridge import HookBridge
+from v010_adapter.events.hooks import HookBridge
 from v010_adapter.hooks.match import NamedHook
 from v010_adapter.hooks.model import Hook, When
 from v010_adapter.settings import HooksSettings

@@ -15,7 +15,7 @@ import pytest
 from nri import api
 from nri.errors import NRIError
 from nri.runtimes import Runtime
-from v010_adapter.hooks import precreate
+from v010_adapter.events import precreate
 from v010_adapter.hooks.match import NamedHook
 from v010_adapter.hooks.model import Hook, When
 from v010_adapter.oci.spec import spec_from

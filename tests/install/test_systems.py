@@ -15,7 +15,7 @@ import pytest
 from tests.daemon.process import COMMAND
 from tests.layouts import ETC, K3S, LAYOUTS, NRI, Layout
 from v010_adapter.cli import command_line as cli
-from v010_adapter.host import systems
+from v010_adapter.cli import systems
 
 SCRIPT = Path(__file__).resolve().parents[2] / "deploy/image/switch-nri-on"
 SETTINGS = {"crio": {"crio": {"nri": {"enable_nri": True}}}}

@@ -22,7 +22,7 @@ from tests.daemon.test_systemd import Systemd
 from tests.debian import missing
 from v010_adapter.cli.install import forms
 from v010_adapter.cli.install.forms import Node
-from v010_adapter.host.systems import SYSTEMS
+from v010_adapter.cli.systems import SYSTEMS
 
 NAMESPACES = re.compile("Private|Protect|.*Paths$|Mount|.*Namespace|Root|ProcSubset|TemporaryFileSystem|DynamicUser")
 """The settings of systemd.exec(5) that give a service, and so legacy plugins, namespaces other than the node's."""

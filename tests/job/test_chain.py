@@ -13,8 +13,9 @@ import pytest
 
 from nri.errors import LocalProtocolError
 from v010_adapter.errors import PluginError
-from v010_adapter.programs.chain import Action, Chain, Ends, Failure, Policy
-from v010_adapter.programs.work import quoted
+from v010_adapter.events.life import Action, Chain, Ends
+from v010_adapter.programs.output import quoted
+from v010_adapter.programs.step import Failure, Policy
 
 
 class Program(NamedTuple):

@@ -15,13 +15,13 @@ from typing import Any, NoReturn
 import pytest
 
 from nri import Context, Deferred, api
-from v010_adapter.daemon.bridge import Bridge
 from v010_adapter.errors import ConfigError, PluginError
+from v010_adapter.events.bridge import Bridge
+from v010_adapter.events.plugin_work import PluginJob
+from v010_adapter.events.queue import Queue
 from v010_adapter.legacy.config import Config, Entry
-from v010_adapter.legacy.job import PluginJob
 from v010_adapter.legacy.plan import PluginStep
 from v010_adapter.legacy.request import of_event
-from v010_adapter.owed.queue import Queue
 from v010_adapter.programs import process
 from v010_adapter.settings import LegacySettings, PluginSettings
 
@@ -221,17 +221,17 @@ class History:
         self._running: set[str] = set()
         self._gone: set[str] = set()
         """Pods and containers that the runtime has no longer: what becomes of these is in test_owed and `lives`."""
-        monkeypatch.setattr("v010_adapter.owed.deletes.PluginJob", partial(WatchedJob, self))
-        monkeypatch.setattr("v010_adapter.daemon.bridge.PluginJob", partial(WatchedJob, self))
+        monkeypatch.setattr("v010_adapter.events.deletes.PluginJob", partial(WatchedJob, self))
+        monkeypatch.setattr("v010_adapter.events.bridge.PluginJob", partial(WatchedJob, self))
         monkeypatch.setattr("v010_adapter.programs.runner.Process", self._spawn)
-        monkeypatch.setattr("v010_adapter.programs.driver.log.exception", _bug)
-        monkeypatch.setattr("v010_adapter.programs.find.find", self._find)
+        monkeypatch.setattr("v010_adapter.events.work.log.exception", _bug)
+        monkeypatch.setattr("v010_adapter.legacy.find.find", self._find)
 
     def begin(self, clock: Any) -> Bridge:
         """Returns the bridge of a new adapter."""
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("v010_adapter.legacy.job.ConfigFile", lambda *_, **__: self.conf)
-            patch.setattr("v010_adapter.owed.deletes.Queue", partial(WatchedQueue, self))
+            patch.setattr("v010_adapter.events.plugin_work.ConfigFile", lambda *_, **__: self.conf)
+            patch.setattr("v010_adapter.events.deletes.Queue", partial(WatchedQueue, self))
             self.turns = Alone(self.clock.time)
             bridge = Bridge(clock, self.settings, self.turns)
         self.queues[bridge] = self._queue

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from nri import Context, Deferred, api
-from v010_adapter.daemon.bridge import Bridge
+from v010_adapter.events.bridge import Bridge
+from v010_adapter.events.turns import Turns
 from v010_adapter.legacy.request import of_event
 from v010_adapter.settings import LegacySettings, PluginSettings
-from v010_adapter.turns.turns import Turns
 
 from ..alone import Alone, turn_of
 from ..processes import NO_PROCESS, Fifo, Programs, SteppedLoop, children

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from nri import api
-from v010_adapter.host import runtime_directory
-from v010_adapter.host.runtime_directory import RuntimeDirectory
-from v010_adapter.owed.ledger import RETRY, SLICE
-from v010_adapter.turns.turns import Turns
+from v010_adapter.events.turns import Turns
+from v010_adapter.state import runtime_directory
+from v010_adapter.state.ledger import RETRY, SLICE
+from v010_adapter.state.runtime_directory import RuntimeDirectory
 
 from .node import Node, a_container
 from .scenarios import logged
@@ -30,7 +30,7 @@ def start(node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     monkeypatch.setattr(runtime_directory, "BOOT_ID", str(tmp_path / "boot"))
     monkeypatch.setattr(runtime_directory, "RUN", f"{tmp_path}/run/")
     monkeypatch.setattr(runtime_directory, "LASTING", f"{tmp_path}/lib/")
-    monkeypatch.setattr("v010_adapter.host.state_directory.MODE_ABOVE", 0o700)
+    monkeypatch.setattr("v010_adapter.host.private_directory.MODE_ABOVE", 0o700)
 
     def start_one(*ids: str, boot: str = "11111111", state: str = "run/nri-test") -> None:
         die()
@@ -148,7 +148,7 @@ def test_what_a_full_disk_keeps_out_is_marked_when_it_is_written(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("v010_adapter.host.runtime_directory.RuntimeDirectory._write_new", fail)
+        patch.setattr("v010_adapter.state.runtime_directory.RuntimeDirectory._write_new", fail)
         start("c1")
     node.loop.advance(RETRY)
     start("c1", "c2")

@@ -16,7 +16,7 @@ import pytest
 
 from nri import api
 from nri.plugin import RESERVE
-from v010_adapter.daemon import bridge
+from v010_adapter.events import bridge
 from v010_adapter.legacy import create_answer, request, update_answer
 from v010_adapter.legacy.answer import AnswerBuilder
 from v010_adapter.oci import spec

@@ -13,9 +13,9 @@ import pytest
 
 from nri import api
 from nri.runtimes import Runtime
-from v010_adapter.host.runtime_directory import RuntimeDirectory
+from v010_adapter.events.turns import Turns
 from v010_adapter.settings import PluginSettings
-from v010_adapter.turns.turns import Turns
+from v010_adapter.state.runtime_directory import RuntimeDirectory
 
 from ..processes import NO_PROCESS
 from .node import Node, a_container, a_pod

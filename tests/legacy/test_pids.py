@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from nri import api
-from nri.runtimes import Runtime
-from nri import cgroup
+from nri import api, cgroup
 from nri.cgroup import expand, find_pid
+from nri.runtimes import Runtime
 
 from ..processes import NO_PROCESS
 from .node import Node, a_container, a_pod

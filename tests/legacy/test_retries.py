@@ -6,10 +6,10 @@ import logging
 
 import pytest
 
+from v010_adapter.events.deletes import Deletes
+from v010_adapter.events.pods import PodProcesses
 from v010_adapter.legacy.plan import Plans
-from v010_adapter.owed.deletes import Deletes
-from v010_adapter.owed.ledger import Ledger
-from v010_adapter.owed.pods import PodProcesses
+from v010_adapter.state.ledger import Ledger
 
 from .node import Node
 from .scenarios import Player
@@ -132,7 +132,7 @@ def test_a_fault_at_a_delete_leaves_no_job_and_holds_nobody_up(
     assert not node.busy
 
 
-POINTS = ("programs.find.Programs.program", "legacy.request.encode", "legacy.result.parse", "owed.ledger.Ledger.add")
+POINTS = ("legacy.find.Programs.program", "legacy.request.encode", "legacy.result.parse", "state.ledger.Ledger.add")
 
 
 @pytest.mark.parametrize("point", POINTS)

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from v010_adapter.errors import PluginError
-from v010_adapter.programs import find as plugins
-from v010_adapter.programs.find import SYSTEM_PATH, find
+from v010_adapter.legacy import find as plugins
+from v010_adapter.legacy.find import SYSTEM_PATH, find
 from v010_adapter.programs.process import Process
 from v010_adapter.programs.runner import MAX_LEFT, Runner
 

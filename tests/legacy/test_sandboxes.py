@@ -14,7 +14,7 @@ import pytest
 
 from nri import api
 from nri.runtimes import Runtime
-from v010_adapter.daemon.bridge import Bridge
+from v010_adapter.events.bridge import Bridge
 from v010_adapter.legacy.sandboxes import CHUNK, is_runtimes_own
 from v010_adapter.settings import DEFAULT_CONF_JSON, LegacySettings
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from v010_adapter.host.runtime_directory import RuntimeDirectory
-from v010_adapter.owed.ledger import Ledger
-from v010_adapter.turns.turns import Turns
+from v010_adapter.events.turns import Turns
+from v010_adapter.state.ledger import Ledger
+from v010_adapter.state.runtime_directory import RuntimeDirectory
 
 from ..processes import SteppedLoop
 

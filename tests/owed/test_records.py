@@ -15,13 +15,12 @@ from zlib import crc32
 import pytest
 
 from nri import api
-from v010_adapter.host import runtime_directory
-from v010_adapter.host.runtime_directory import RuntimeDirectory
 from v010_adapter.legacy.config import Entry
 from v010_adapter.legacy.request import Target, encode, of_container
-from v010_adapter.owed import records
-from v010_adapter.owed.ledger import RETRY, SLICE, Ledger
-from v010_adapter.owed.records import MOST_KEPT, Record, name_of
+from v010_adapter.state import records, runtime_directory
+from v010_adapter.state.ledger import RETRY, SLICE, Ledger
+from v010_adapter.state.records import MOST_KEPT, Record, name_of
+from v010_adapter.state.runtime_directory import RuntimeDirectory
 
 from ..alone import Nowhere
 from ..processes import SteppedLoop

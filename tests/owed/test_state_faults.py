@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 
 from nri import api
-from v010_adapter.host import runtime_directory, state_directory
+from v010_adapter.host import private_directory
 from v010_adapter.legacy.config import Entry
 from v010_adapter.legacy.request import Target
-from v010_adapter.turns import file as turns_file
+from v010_adapter.state import runtime_directory, turns_file
 
 from ..conftest import CI
 from ..processes import SteppedLoop, open_descriptors
@@ -44,7 +44,7 @@ class Faults:
         self.share = 0.0
         failing = {name: self._failing(getattr(os, name)) for name in CALLS}
         failing |= {name: self._short(failing[name]) for name in ("write", "pwrite")}
-        for module in (state_directory, runtime_directory, turns_file):
+        for module in (private_directory, runtime_directory, turns_file):
             monkeypatch.setattr(module, "os", SimpleNamespace(**{**vars(os), **failing}))
 
     def meets(self) -> bool:

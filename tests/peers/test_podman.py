@@ -24,7 +24,7 @@ from tests.peers.build import PeerMissing
 from tests.processes import SteppedLoop
 from v010_adapter import container_files
 from v010_adapter.container_files import Described
-from v010_adapter.hooks import precreate
+from v010_adapter.events import precreate
 from v010_adapter.hooks.directory import Directories
 from v010_adapter.hooks.facts import facts
 from v010_adapter.hooks.match import NamedHook, adjustment

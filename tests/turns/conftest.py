@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from v010_adapter.host.runtime_directory import RuntimeDirectory
-from v010_adapter.turns.fates import Fate, State, Turn
-from v010_adapter.turns.turns import Turns
+from v010_adapter.events.fates import Fate, State, Turn
+from v010_adapter.events.turns import Turns
+from v010_adapter.state.runtime_directory import RuntimeDirectory
 
 
 class Adapter:

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from nri import api
-from v010_adapter.host.runtime_directory import RuntimeDirectory
 from v010_adapter.legacy.config import Config, Entry
 from v010_adapter.legacy.request import Target
-from v010_adapter.owed.ledger import Ledger
-from v010_adapter.turns.file import TurnsFile
+from v010_adapter.state.ledger import Ledger
+from v010_adapter.state.runtime_directory import RuntimeDirectory
+from v010_adapter.state.turns_file import TurnsFile
 
 from .judge import Judge
 from .life import Program
@@ -84,10 +84,10 @@ def playing(world: World) -> Iterator[None]:
     handler = _Bugs(world)
     level, propagates = log.level, log.propagate
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("v010_adapter.legacy.job.ConfigFile", ConfFile)
+        patch.setattr("v010_adapter.events.plugin_work.ConfigFile", ConfFile)
         patch.setattr("v010_adapter.programs.runner.Process", partial(Program, world))
-        patch.setattr("v010_adapter.programs.find.find", lambda type_, *_: type_)
-        patch.setattr("v010_adapter.hooks.bridge.HookBridge", HookBridge)
+        patch.setattr("v010_adapter.legacy.find.find", lambda type_, *_: type_)
+        patch.setattr("v010_adapter.events.hooks.HookBridge", HookBridge)
         patch.setattr("nri.cgroup.start_time", lambda pid: pid)
         patch.setattr("v010_adapter.base.collector.gc.freeze", lambda: None)
         for name in ("write", "append", "lock", "unlock"):

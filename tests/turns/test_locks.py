@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from v010_adapter.host.runtime_directory import RuntimeDirectory
-from v010_adapter.turns.file import TurnsFile, _locked
+from v010_adapter.state.runtime_directory import RuntimeDirectory
+from v010_adapter.state.turns_file import TurnsFile, _locked
 
-HOLD = "import sys; from v010_adapter.host.runtime_directory import RuntimeDirectory; "
-HOLD += "from v010_adapter.turns.file import TurnsFile; file = TurnsFile(RuntimeDirectory(sys.argv[1], 'containerd')); "
+HOLD = "import sys; from v010_adapter.state.runtime_directory import RuntimeDirectory; "
+HOLD += "from v010_adapter.state.turns_file import TurnsFile; "
+HOLD += "file = TurnsFile(RuntimeDirectory(sys.argv[1], 'containerd')); "
 HOLD += "print(file.lock(5, 2), flush=True); sys.stdin.read()"
 
 

@@ -60,6 +60,8 @@ class Runtime:
         """Maximum number of pods or containers in one message of a Synchronize; 0 means no maximum."""
         self.connected: list[Plugin] = []
         """All plugins that have ever connected. Their `closed` says why a connection has ended."""
+        self.metadata: dict[str, str] = {}
+        """What is sent beside the message of each call, such as the `traceparent` of a runtime that traces."""
         self.updates: Updates = []
         """The updates in answers to Synchronize, and the unsolicited ones. The caller may remove them."""
         self._output = output
@@ -155,6 +157,7 @@ class Runtime:
     def _join(self, config: str) -> Plugin:
         """Takes the plugin that has connected last into service."""
         plugin = self.connected[-1]
+        plugin.metadata = self.metadata
         plugin.register()
         plugin.configure(config)
         plugin.synchronize(list(self._state_in_parts()))

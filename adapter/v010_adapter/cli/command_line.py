@@ -95,7 +95,7 @@ def _flushed_stdout() -> Iterator[None]:
 
 
 def _complain(error: NRIError) -> None:
-    from v010_adapter.base import sanitize  # noqa: PLC0415
+    from v010_adapter.monitoring import sanitize  # noqa: PLC0415
 
     if not _to_syslog(error):
         sanitize.show(f"v010-adapter: {error}", out=sys.stderr)
@@ -200,7 +200,7 @@ def connect(path: str) -> int:
     Where the default socket does not exist, the other usual one is tried: a root directory may lack the link /var/run.
     """
     import nri  # noqa: PLC0415
-    from v010_adapter.host import systems  # noqa: PLC0415
+    from v010_adapter.cli import systems  # noqa: PLC0415
 
     usual = systems.NRI_SOCKETS if path == nri.DEFAULT_SOCKET else ()
     path = next(filter(os.path.exists, usual), path)

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from nri.proto import nri_pb2 as api
 from v010_adapter import container_files, settings
-from v010_adapter.base.sanitize import show, show_json
 from v010_adapter.cli import arguments
 from v010_adapter.cli.arguments import Parser
 from v010_adapter.cli.terminal import announce_if_slow
@@ -22,6 +21,7 @@ from v010_adapter.hooks.directory import Directories
 from v010_adapter.hooks.facts import facts
 from v010_adapter.hooks.match import Commands, Condition, Decision, Matcher, adjustment
 from v010_adapter.hooks.model import PRECREATE
+from v010_adapter.monitoring.sanitize import show, show_json
 
 UNDECIDED = 3
 """The exit code if it is unknown whether the container gets a hook."""

@@ -20,7 +20,6 @@ from nri import Context, Deferred, api, runtimes
 from nri.testing import Answer, Flavour, Outcome
 from v010_adapter import settings
 from v010_adapter.base.loop import Loop
-from v010_adapter.base.sanitize import show, show_json
 from v010_adapter.cli import arguments
 from v010_adapter.cli.arguments import Parser
 from v010_adapter.cli.simulate import script
@@ -30,18 +29,19 @@ from v010_adapter.cli.simulate.view import TextView, as_json, milliseconds
 from v010_adapter.cli.terminal import DIM
 from v010_adapter.container_files.recording import Recorded
 from v010_adapter.daemon.adapter import reserve
-from v010_adapter.daemon.bridge import Bridge
 from v010_adapter.daemon.process_setup import become_daemon
 from v010_adapter.errors import ConfigError
-from v010_adapter.host.runtime_directory import RuntimeDirectory
+from v010_adapter.events.bridge import Bridge
+from v010_adapter.events.turns import Turns
 from v010_adapter.host.trust import off
 from v010_adapter.legacy.config import Config, ConfigFile, Entry
 from v010_adapter.legacy.plan import DELETE, ORIGINAL, STATES, Plans
 from v010_adapter.legacy.request import of_event
+from v010_adapter.monitoring.sanitize import show, show_json
 from v010_adapter.oci.spec import apply, spec_from
 from v010_adapter.programs.process import STILL_RUNNING
 from v010_adapter.settings import PluginSettings, Settings
-from v010_adapter.turns.turns import Turns
+from v010_adapter.state.runtime_directory import RuntimeDirectory
 
 
 def parser() -> Parser:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from v010_adapter.base.sanitize import show
+from v010_adapter.monitoring.sanitize import show
 
 QUIET_TIME = 2.0
 """Seconds that a step may take without a message."""

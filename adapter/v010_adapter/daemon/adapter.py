@@ -16,15 +16,15 @@ from nri.runtimes import Runtime
 from v010_adapter import settings
 from v010_adapter.base import collector
 from v010_adapter.base.loop import Loop
-from v010_adapter.base.times import Histogram, quantiles
 from v010_adapter.errors import ConfigError
-from v010_adapter.host.runtime_directory import RuntimeDirectory
+from v010_adapter.events.turns import Turns, owners_in, stranger
 from v010_adapter.monitoring import logs
+from v010_adapter.monitoring.times import Histogram, quantiles
 from v010_adapter.settings import Settings
-from v010_adapter.turns.turns import Turns, owners_in, stranger
+from v010_adapter.state.runtime_directory import RuntimeDirectory
 
 if TYPE_CHECKING:
-    from v010_adapter.daemon.serving import Link, Serving
+    from v010_adapter.events.serving import Link, Serving
 
 log = logging.getLogger(__name__)
 
@@ -164,7 +164,7 @@ class Adapter(Plugin):
             return  # done already, for an event has come before
         request, self._listed = self._listed, None
         if self._serving is None:
-            from v010_adapter.daemon.serving import Serving  # noqa: PLC0415 - the runtime has waited for the answers so far
+            from v010_adapter.events.serving import Serving  # noqa: PLC0415 - the runtime has waited for the answers so far
 
             self._serving = Serving(self._loop, self.settings, self._turns, self._link)
         self._serving.set_runtime(self._runtime, with_hooks=self._with_hooks)

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 from nri import Identity, Stub, api
 from nri.errors import NRIError, RegistrationError, RemoteProtocolError
 from v010_adapter import __version__, settings
+from v010_adapter.base.connected_socket import ConnectedSocket
 from v010_adapter.base.loop import NO_TIMER, Loop
-from v010_adapter.base.sanitize import bounded
-from v010_adapter.base.trunk import Trunk
 from v010_adapter.daemon import guard, signals
 from v010_adapter.daemon.adapter import Adapter
 from v010_adapter.daemon.states import ConnectionState, Origin
 from v010_adapter.errors import ConfigError
 from v010_adapter.monitoring import logs
 from v010_adapter.monitoring.endpoints import Endpoints
+from v010_adapter.monitoring.sanitize import bounded
 from v010_adapter.monitoring.service import Service
 from v010_adapter.programs.children import children
 from v010_adapter.settings import Settings
@@ -57,7 +57,7 @@ class Daemon:
         self._joined_at: float | None = None
         self._wait, self._reason = FIRST_WAIT, ""
         """The seconds before the next attempt to join; and why the last one has failed, which the log has once."""
-        self._trunk: Trunk | None = None
+        self._trunk: ConnectedSocket | None = None
         self._stub: Stub | None = None
         self._timer = NO_TIMER
         self._is_told_to_end = self._has_runtime_ended = False
@@ -118,7 +118,7 @@ class Daemon:
         self._enter(ConnectionState.JOINING)
         self._timer = self._loop.call_at(self._loop.time() + REMINDER, self._remind)
         self.runtime_pid = guard.peer(fd)
-        trunk = self._trunk = Trunk(self._loop, fd)
+        trunk = self._trunk = ConnectedSocket(self._loop, fd)
         stub = self._stub = Stub(self._adapter, self._who.name, self._who.idx, trunk.write)
         trunk.on_data = partial(self._on_data, trunk, stub)
         trunk.on_close = lambda reason: self._on_lost(RemoteProtocolError(reason) if reason else None)
@@ -194,7 +194,7 @@ class Daemon:
 
     # The connection
 
-    def _on_data(self, trunk: Trunk, stub: Stub, data: bytes) -> None:
+    def _on_data(self, trunk: ConnectedSocket, stub: Stub, data: bytes) -> None:
         try:
             stub.receive_data(data, self._loop.ready_since, is_heard=not self._loop.has_hung_up)
         except Exception as error:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from v010_adapter.errors import ConfigError, PluginError, reason_of
 from v010_adapter.host import paths
 from v010_adapter.legacy.config import MAX_SIZE, Entry, parse
-from v010_adapter.programs.find import Programs
+from v010_adapter.legacy.find import Programs
 from v010_adapter.settings import LegacySettings
 
 

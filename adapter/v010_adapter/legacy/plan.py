@@ -9,7 +9,7 @@ from typing import NamedTuple
 from v010_adapter.errors import PluginError
 from v010_adapter.legacy.config import Entry
 from v010_adapter.legacy.request import Target
-from v010_adapter.programs.chain import Policy
+from v010_adapter.programs.step import Policy
 from v010_adapter.settings import LegacySettings
 
 CREATE, UPDATE, DELETE = "create", "update", "delete"

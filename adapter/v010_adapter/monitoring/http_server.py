@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import NamedTuple
 
+from v010_adapter.base.connected_socket import ConnectedSocket
 from v010_adapter.base.loop import Loop
-from v010_adapter.base.trunk import Trunk
 from v010_adapter.monitoring.listener import AnsweringListener, listening_socket, remove_dead_socket
 
 MAX_REQUEST = 8 << 10
@@ -38,7 +38,7 @@ class HttpServer(AnsweringListener):
             remove_dead_socket(path)
         super().__init__(loop, listening_socket(socket.AF_UNIX, path) if path else _tcp(listen), path)
 
-    def serve(self, client: Trunk) -> None:
+    def serve(self, client: ConnectedSocket) -> None:
         request = bytearray()
 
         def receive(data: bytes) -> None:

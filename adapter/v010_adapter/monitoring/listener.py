@@ -12,8 +12,8 @@ import socket
 import stat
 from contextlib import suppress
 
+from v010_adapter.base.connected_socket import ConnectedSocket
 from v010_adapter.base.loop import NO_TIMER, Loop, Timer
-from v010_adapter.base.trunk import Trunk
 
 PAUSE = 1.0
 """Seconds until connections are accepted again."""
@@ -32,7 +32,7 @@ class AnsweringListener:
         self._socket = listening
         self._path = path
         self._file = os.lstat(path) if path else None
-        self._clients: dict[Trunk, Timer] = {}
+        self._clients: dict[ConnectedSocket, Timer] = {}
         """The connections, the oldest first, each with its limit of time."""
         self._timer = NO_TIMER
         self._watch()
@@ -45,7 +45,7 @@ class AnsweringListener:
         except FileNotFoundError:
             return False
 
-    def serve(self, client: Trunk) -> None:
+    def serve(self, client: ConnectedSocket) -> None:
         """Reads from a client, and calls `answer`. A subclass does this."""
         raise NotImplementedError
 
@@ -63,17 +63,17 @@ class AnsweringListener:
             return
         if len(self._clients) >= MAX_CLIENTS:
             self._hang_up(next(iter(self._clients)))
-        client = Trunk(self._loop, connection.detach())
+        client = ConnectedSocket(self._loop, connection.detach())
         client.on_close = lambda _: self._hang_up(client)
         self._clients[client] = self._loop.call_at(self._loop.time() + CLIENT_TIMEOUT, lambda: self._hang_up(client))
         self.serve(client)
 
-    def answer(self, client: Trunk, data: bytes) -> None:
+    def answer(self, client: ConnectedSocket, data: bytes) -> None:
         """Sends the answer, and then closes the connection."""
         client.write(data)
         client.when_sent(lambda: self._hang_up(client))
 
-    def _hang_up(self, client: Trunk) -> None:
+    def _hang_up(self, client: ConnectedSocket) -> None:
         if client in self._clients:
             self._clients.pop(client).cancel()
             client.close()

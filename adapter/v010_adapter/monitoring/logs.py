@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from nri.syslog import SYSLOG, NonBlockingHandler, Syslog, stderr_is_null
-from v010_adapter.base.log_handlers import LineFormatter, Stderr
+from v010_adapter.monitoring.log_handlers import LineFormatter, Stderr
 from v010_adapter.settings import LogSettings
 
 log = logging.getLogger(__name__)

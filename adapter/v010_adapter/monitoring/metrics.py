@@ -18,8 +18,8 @@ from prometheus_client.registry import Collector
 from nri.events import BY_EVENT
 from nri.text import printable
 from v010_adapter.base.loop import Loop
-from v010_adapter.base.times import BOUNDS
 from v010_adapter.monitoring.http_server import HttpServer, Response
+from v010_adapter.monitoring.times import BOUNDS
 
 PREFIX = "v010_adapter_"
 _BUCKETS = (*map(str, BOUNDS), "+Inf")
@@ -119,6 +119,6 @@ def _counter(name: str, text: str, label: str, values: Mapping[str, float]) -> M
 
 
 def _add(family: HistogramMetricFamily, labels: Iterable[str], times: Mapping[str, Any]) -> None:
-    """Adds an `v010_adapter.base.times.Histogram`. In Prometheus, a bucket also counts all smaller buckets."""
+    """Adds an `v010_adapter.monitoring.times.Histogram`. In Prometheus, a bucket also counts all smaller buckets."""
     buckets = list(zip(_BUCKETS, accumulate(times["counts"]), strict=True))
     family.add_metric([*map(printable, labels)], buckets, times["seconds"])

@@ -8,9 +8,9 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from v010_adapter.base.connected_socket import ConnectedSocket
 from v010_adapter.base.loop import Loop
-from v010_adapter.base.trunk import Trunk
-from v010_adapter.host import state_directory
+from v010_adapter.host import private_directory
 from v010_adapter.host.trust import Trust, strict
 from v010_adapter.monitoring.listener import AnsweringListener, listening_socket, remove_dead_socket
 
@@ -25,13 +25,13 @@ class StatusSocket(AnsweringListener):
         """Takes the function that returns the state. `trust` judges the directory. Raises OSError, ConfigError."""
         self._describe = describe
         name = f"{PREFIX}{os.urandom(4).hex()}"
-        with state_directory.open_directory(directory, trust) as fd:
+        with private_directory.open_directory(directory, trust) as fd:
             for path in _sockets(fd):
                 remove_dead_socket(path)
-            made = listening_socket(socket.AF_UNIX, state_directory.short_path(fd, name))
+            made = listening_socket(socket.AF_UNIX, private_directory.short_path(fd, name))
         super().__init__(loop, made, os.path.join(directory, name))
 
-    def serve(self, client: Trunk) -> None:
+    def serve(self, client: ConnectedSocket) -> None:
         self.answer(client, json.dumps(self._describe()).encode())
 
 
@@ -44,7 +44,7 @@ def ask(directory: str, trust: Trust = strict) -> Iterator[dict[str, Any]]:
         os.stat(directory)
     except FileNotFoundError:
         return
-    with state_directory.open_directory(directory, trust) as fd:
+    with private_directory.open_directory(directory, trust) as fd:
         for path in _sockets(fd):
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
                 client.settimeout(ANSWER_TIMEOUT)
@@ -62,7 +62,7 @@ def ask(directory: str, trust: Trust = strict) -> Iterator[dict[str, Any]]:
 
 def _sockets(fd: int) -> list[str]:
     return [
-        state_directory.short_path(fd, name)
-        for name in sorted(os.listdir(state_directory.short_path(fd)))
+        private_directory.short_path(fd, name)
+        for name in sorted(os.listdir(private_directory.short_path(fd)))
         if name.startswith(PREFIX)
     ]

@@ -97,7 +97,7 @@ _FIELDS: Mapping[str, Callable[[api.PodSandbox, api.Container], Iterator[Size]]]
 EDITED = ("annotations", "strings", "mounts", "lists")
 """What programs that edit a container read. They may replace a command that cannot be executed."""
 EDITED_OF_SMALL = ("mounts",)
-"""The same of an event that is not large (`programs.work.LARGE`): all the other maxima need a larger message."""
+"""The same of an event that is not large (`programs.apart.LARGE`): all the other maxima need a larger message."""
 
 
 def refuse_oversized(pod: api.PodSandbox, container: api.Container, fields: Iterable[str] = EDITED) -> None:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from v010_adapter.base.loop import Loop
-from v010_adapter.base.times import Histogram, quantiles
+from v010_adapter.monitoring.times import Histogram, quantiles
 from v010_adapter.programs.process import Process, Program
 
 if TYPE_CHECKING:

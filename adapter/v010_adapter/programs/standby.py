@@ -16,11 +16,11 @@ from enum import auto
 from functools import partial
 from typing import Any, TypeAlias
 
+from v010_adapter.base.keys import Key
 from v010_adapter.base.loop import NO_TIMER, Loop
 from v010_adapter.errors import ProgramError
 from v010_adapter.host import paths
 from v010_adapter.host.mount_namespace import programs_namespace
-from v010_adapter.programs.chain import Key
 from v010_adapter.programs.process import Process, Program
 
 log = logging.getLogger(__name__)

@@ -8,19 +8,18 @@ import os
 from argparse import Namespace
 from collections.abc import Iterator
 
-from v010_adapter.cli import arguments
+from v010_adapter.cli import arguments, systems
 from v010_adapter.cli.arguments import Parser
 from v010_adapter.cli.check import configuration, plugins, probe, report, runtimes
 from v010_adapter.cli.check.hook_files import HookFiles
 from v010_adapter.cli.check.report import NOTE, PROBLEM, Item, Report
 from v010_adapter.errors import ConfigError, PluginError
-from v010_adapter.host import state_directory as states
-from v010_adapter.host import systems
+from v010_adapter.host import private_directory
 from v010_adapter.host.mount_namespace import programs_namespace
 from v010_adapter.host.paths import in_root
 from v010_adapter.host.trust import interpreters, judge, off
 from v010_adapter.legacy.config import Config
-from v010_adapter.programs.find import Programs
+from v010_adapter.legacy.find import Programs
 from v010_adapter.settings import Settings, state_directory
 
 
@@ -74,7 +73,7 @@ def _state(config: Settings) -> Iterator[Item]:
     if not os.path.isdir(directory):
         return
     try:
-        with states.open_directory(directory, config.legacy.trust) as fd:
+        with private_directory.open_directory(directory, config.legacy.trust) as fd:
             if os.fstatvfs(fd).f_flag & os.ST_RDONLY:
                 yield Item(PROBLEM, os.strerror(errno.EROFS), directory)
     except ConfigError as error:

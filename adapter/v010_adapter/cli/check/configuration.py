@@ -9,10 +9,10 @@ import stat
 from contextlib import suppress
 
 from v010_adapter import settings
+from v010_adapter.cli import systems
 from v010_adapter.cli.arguments import PROGRAM
 from v010_adapter.cli.check.report import NOTE, OK, PROBLEM, Item
 from v010_adapter.errors import ConfigError
-from v010_adapter.host import systems
 from v010_adapter.host.paths import in_root, is_binary, may_exist
 from v010_adapter.settings import HooksSettings, Settings
 

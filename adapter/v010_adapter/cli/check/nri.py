@@ -13,12 +13,13 @@ from fnmatch import fnmatch
 from glob import glob
 from typing import Any, NamedTuple
 
+from v010_adapter.cli import systems
 from v010_adapter.cli.check import configuration
 from v010_adapter.cli.check.report import NOTE, OK, PROBLEM, Item
+from v010_adapter.cli.systems import System
 from v010_adapter.errors import ConfigError
-from v010_adapter.host import paths, systems
+from v010_adapter.host import paths
 from v010_adapter.host.paths import in_root
-from v010_adapter.host.systems import System
 
 NRI = "io.containerd.nri.v1.nri"
 ON_BY_DEFAULT = 3

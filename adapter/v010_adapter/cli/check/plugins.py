@@ -13,7 +13,7 @@ from v010_adapter.host import paths
 from v010_adapter.host.mount_namespace import programs_namespace
 from v010_adapter.legacy import config
 from v010_adapter.legacy.config import Config
-from v010_adapter.programs.find import Programs
+from v010_adapter.legacy.find import Programs
 from v010_adapter.settings import LegacySettings
 
 

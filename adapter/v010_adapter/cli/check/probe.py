@@ -11,7 +11,7 @@ from v010_adapter.cli.check.report import OK, PROBLEM, Item
 from v010_adapter.daemon.process_setup import become_daemon
 from v010_adapter.errors import ConfigError, PluginError
 from v010_adapter.legacy import result
-from v010_adapter.programs.find import Programs
+from v010_adapter.legacy.find import Programs
 from v010_adapter.programs.process import Process, Program
 from v010_adapter.settings import LegacySettings
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from v010_adapter.base.sanitize import show, show_json
 from v010_adapter.cli.arguments import count
+from v010_adapter.monitoring.sanitize import show, show_json
 
 OK, NOTE, PROBLEM = "ok", "note", "problem"
 

@@ -8,17 +8,17 @@ import shutil
 import socket
 from collections.abc import Iterator
 
+from v010_adapter.cli import systems
 from v010_adapter.cli.check import nri
 from v010_adapter.cli.check.report import NOTE, OK, PROBLEM, Item
+from v010_adapter.cli.systems import CONTAINERD, CRIO, System
 from v010_adapter.daemon import guard
 from v010_adapter.errors import PluginError
-from v010_adapter.host import systems
 from v010_adapter.host.mount_namespace import programs_namespace
 from v010_adapter.host.paths import in_root, may_exist
-from v010_adapter.host.systems import CONTAINERD, CRIO, System
 from v010_adapter.legacy.config import Config
+from v010_adapter.legacy.find import SYSTEM_PATH, Programs
 from v010_adapter.legacy.sandboxes import is_runtimes_own, names_conf_json
-from v010_adapter.programs.find import SYSTEM_PATH, Programs
 from v010_adapter.settings import DEFAULT_CONF_JSON, Settings
 
 DOCKER = (

@@ -9,15 +9,16 @@ from argparse import ArgumentTypeError, Namespace
 from collections.abc import Iterator, Sequence
 
 from v010_adapter import settings
-from v010_adapter.base.sanitize import show, show_json
+from v010_adapter.cli import systems
 from v010_adapter.cli.arguments import FINDINGS, FINE, PROGRAM, Parser
 from v010_adapter.cli.check import nri
 from v010_adapter.cli.check.report import Item
 from v010_adapter.cli.install import forms, switch_nri
 from v010_adapter.cli.install.forms import Node
 from v010_adapter.cli.install.things import changes
-from v010_adapter.host import paths, systems
+from v010_adapter.host import paths
 from v010_adapter.host.paths import in_root
+from v010_adapter.monitoring.sanitize import show, show_json
 
 SHARED = settings.DEFAULT_CONF_JSON
 """The list of legacy plugins that containerd 2 reads, too."""

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from v010_adapter import settings
+from v010_adapter.cli import systems
 from v010_adapter.cli.arguments import PROGRAM, Parser
 from v010_adapter.cli.check import configuration
 from v010_adapter.cli.check.report import PROBLEM
 from v010_adapter.cli.install import example
 from v010_adapter.cli.install.things import File, Link, State, Thing
 from v010_adapter.errors import ConfigError
-from v010_adapter.host import paths, systems
+from v010_adapter.host import paths
 from v010_adapter.host.paths import in_root
 from v010_adapter.host.trust import interpreters, judge
 

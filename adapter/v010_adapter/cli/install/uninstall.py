@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from v010_adapter.base.sanitize import show
 from v010_adapter.cli.arguments import FINE, PROGRAM, Parser
 from v010_adapter.cli.install import forms, switch_nri
 from v010_adapter.cli.install.things import changes
+from v010_adapter.monitoring.sanitize import show
 
 
 def parser() -> Parser:

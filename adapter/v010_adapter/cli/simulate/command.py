@@ -15,16 +15,16 @@ from typing import BinaryIO
 from nri.testing.flavour import FLAVOURS, Flavour
 from nri.testing.launch import PluginFile
 from v010_adapter import container_files
-from v010_adapter.base.sanitize import show, show_json
 from v010_adapter.cli.arguments import FINDINGS, FINE, PROGRAM, Parser
 from v010_adapter.cli.simulate import contract, load, script, trial
 from v010_adapter.cli.simulate.drop_ins import drop_in, drop_ins
 from v010_adapter.cli.simulate.play import STDERR, Play
 from v010_adapter.cli.simulate.trial import Scratch
 from v010_adapter.cli.simulate.view import TextView, as_json
+from v010_adapter.cli.systems import DROP_INS
 from v010_adapter.cli.terminal import BOLD
 from v010_adapter.errors import ConfigError
-from v010_adapter.host.systems import DROP_INS
+from v010_adapter.monitoring.sanitize import show, show_json
 
 EMPTY_CONFIG = "legacy: {config: /proc/no-conf.json}\nhooks: {enabled: false}\n"
 """A configuration of the adapter that runs nothing. Without one it would run the plugins and hooks of this node."""

@@ -18,13 +18,13 @@ from nri.testing.contract.requests import Call
 from nri.testing.flavour import FLAVOURS, Flavour
 from nri.testing.launch import PluginFile, undisturbed
 from nri.text import printable
-from v010_adapter.base.sanitize import show, show_json
 from v010_adapter.cli.arguments import FINDINGS, FINE, count
 from v010_adapter.cli.simulate.play import STDERR
 from v010_adapter.cli.simulate.trial import Scratch
 from v010_adapter.cli.simulate.view import TextView
 from v010_adapter.cli.terminal import BOLD, GREEN, RED, announce_if_slow
 from v010_adapter.errors import ConfigError, reason_of
+from v010_adapter.monitoring.sanitize import show, show_json
 
 ALL = "all"
 """The value of -runtime that plays each runtime."""

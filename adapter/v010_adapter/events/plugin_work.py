@@ -11,21 +11,22 @@ from nri import Answer
 from nri.deferred import in_turn
 from nri.runtimes import Runtime
 from v010_adapter.errors import ConfigError, NotAdjustable, Oversized, PluginError
+from v010_adapter.events.fates import Turn
+from v010_adapter.events.life import AT_FAILURE, NEVER, Chain
+from v010_adapter.events.work import Driver, Observer
 from v010_adapter.legacy import request, result
 from v010_adapter.legacy.answer import AnswerBuilder, with_updates
 from v010_adapter.legacy.config import ConfigFile, Entry
+from v010_adapter.legacy.find import Programs
 from v010_adapter.legacy.pending_updates import PendingUpdates
 from v010_adapter.legacy.plan import DELETE, STATES, Plans, PluginStep
 from v010_adapter.legacy.request import Target
 from v010_adapter.legacy.sandboxes import Sandboxes
-from v010_adapter.programs.chain import AT_FAILURE, NEVER, Chain, Failure
-from v010_adapter.programs.driver import Driver
-from v010_adapter.programs.find import Programs
+from v010_adapter.programs.output import complaint, quoted
 from v010_adapter.programs.process import Process, Program
 from v010_adapter.programs.runner import Runner
-from v010_adapter.programs.work import Observer, complaint, quoted
+from v010_adapter.programs.step import Failure
 from v010_adapter.settings import LegacySettings
-from v010_adapter.turns.fates import Turn
 
 log = logging.getLogger(__name__)
 

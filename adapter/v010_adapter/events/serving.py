@@ -10,16 +10,16 @@ from nri import Context, api, runtimes
 from nri.deferred import in_turn
 from nri.runtimes import Runtime
 from v010_adapter.base.loop import Loop
-from v010_adapter.daemon.bridge import Bridge
-from v010_adapter.daemon.create_container import create_container
 from v010_adapter.errors import PluginError
+from v010_adapter.events.bridge import Bridge
+from v010_adapter.events.create_container import create_container
+from v010_adapter.events.fates import SERVED_ELSEWHERE, Stage, State, Turn
+from v010_adapter.events.turns import Turns
 from v010_adapter.legacy.request import of_event
 from v010_adapter.settings import Settings
-from v010_adapter.turns.fates import SERVED_ELSEWHERE, Stage, State, Turn
-from v010_adapter.turns.turns import Turns
 
 if TYPE_CHECKING:
-    from v010_adapter.hooks.bridge import HookBridge
+    from v010_adapter.events.hooks import HookBridge
     from v010_adapter.legacy.pending_updates import OnUpdated
     from v010_adapter.programs.process import Program
     from v010_adapter.programs.standby import Standby
@@ -87,7 +87,7 @@ class Serving:
         send = self._link.send_updates if can_send else None
         self.legacy.set_runtime(runtime, pid=self._link.runtime_pid, send=send)
         if with_hooks and self._hooks is None:
-            from v010_adapter.hooks.bridge import HookBridge  # noqa: PLC0415 - only where there are hooks
+            from v010_adapter.events.hooks import HookBridge  # noqa: PLC0415 - only where there are hooks
 
             self._hooks = HookBridge(self._loop, self._own.hooks, self._standby, self._own.host_root)
         elif not with_hooks:
@@ -150,10 +150,9 @@ class Serving:
         A runtime that reports no end of a container that it was refused has heard the refusal: the container has gone.
         If that is not sure, for the event may have come while this process was stopped, its pod's removal tells.
         """
-        is_late = not context.is_heard or context.remaining() <= 0
-        self._turns.end(turn, None if is_late else State.FAILED if context.has_failed else State.ANSWERED)
-        is_sure = context.is_heard and context.remaining() > context.came - turn.quiet_at
-        is_refused = context.has_failed and context.method == "CreateContainer" and is_sure
+        is_in_time = context.is_heard and self._loop.time() < turn.deadline
+        self._turns.end(turn, (State.FAILED if context.has_failed else State.ANSWERED) if is_in_time else None)
+        is_refused = context.has_failed and context.method == "CreateContainer" and is_in_time
         if is_refused and self._hides_refused:
             self._loop.call_soon(lambda: self.legacy.run_for_gone(turn.id))
 

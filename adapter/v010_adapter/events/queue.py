@@ -9,9 +9,9 @@ from collections.abc import Callable
 from functools import partial
 
 from v010_adapter.base.loop import Loop
-from v010_adapter.legacy.job import PluginJob
+from v010_adapter.events.plugin_work import PluginJob
+from v010_adapter.events.turns import Turns
 from v010_adapter.legacy.plan import CREATE, DELETE
-from v010_adapter.turns.turns import Turns
 
 FIRST_LOOK, LONGEST_PAUSE = 0.001, 0.05
 """Seconds between two looks whether another adapter still works on an id: each wait is twice the one before."""

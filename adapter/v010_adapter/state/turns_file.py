@@ -15,13 +15,14 @@ from operator import attrgetter
 from struct import Struct
 
 from v010_adapter.errors import reason_of
-from v010_adapter.host.runtime_directory import FORGOTTEN, RuntimeDirectory
-from v010_adapter.turns.fates import PLACE
+from v010_adapter.state.runtime_directory import FORGOTTEN, RuntimeDirectory
 
 log = logging.getLogger(__name__)
 
 PLACES = 1024
 """The places for notes."""
+PLACE = 256
+"""The bytes of one note in the file."""
 TABLE = PLACES * PLACE
 """The bytes of all places. The lines of the adapters that have joined follow."""
 JOINED = 1 << 60

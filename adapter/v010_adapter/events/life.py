@@ -9,41 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
-from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from nri.errors import LocalProtocolError
+from v010_adapter.base.keys import Key
 from v010_adapter.errors import ProgramError
-
-
-class Policy(NamedTuple):
-    """What a program's failure means.
-
-    `fail` is whether the event fails when the program fails. `timeout` is in seconds, 0 for as long as the event has.
-    `kill` is whether the program is killed when its time is over.
-    """
-
-    fail: bool = True
-    timeout: float = 0
-    kill: bool = False
-
-
-class Step(Protocol):
-    """One program of a chain."""
-
-    @property
-    def name(self) -> str:
-        """What the program is called in errors."""
-
-    @property
-    def policy(self) -> Policy:
-        """What the program's failure means."""
-
-    @property
-    def limit(self) -> str:
-        """The setting that limits the program's time, for errors."""
-
-    def error(self, reason: str) -> ProgramError:
-        """Returns the error that the program's failure is reported as."""
+from v010_adapter.programs.step import Failure, Step
 
 
 class Ends(Enum):
@@ -55,18 +26,6 @@ class Ends(Enum):
     """Deletes: each plugin must get the delete that belongs to its create. The original ended these too."""
     AT_ANSWER = auto()
     """A failure that fails the event, and the answer: precreate hooks, whose edits are of no use after it."""
-
-
-class Failure(NamedTuple):
-    """A program has failed; `reason` says how."""
-
-    reason: str
-
-
-class Key(Enum):
-    """An enumeration whose members are keys in tables. Enum's own hash is slower: Python code computes it."""
-
-    __hash__ = object.__hash__
 
 
 class JobState(Key):

@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from nri.syslog import CUT, NonBlockingHandler, PlainFormatter
-from v010_adapter.base import sanitize
+from v010_adapter.monitoring import sanitize
 
 
 class LineFormatter(PlainFormatter):

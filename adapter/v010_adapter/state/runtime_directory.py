@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import lru_cache
 
 from v010_adapter.errors import ConfigError, reason_of
-from v010_adapter.host import state_directory
+from v010_adapter.host import private_directory
 from v010_adapter.host.trust import Trust, strict
 
 log = logging.getLogger(__name__)
@@ -64,8 +64,8 @@ class RuntimeDirectory:
         self.close()
         try:
             with (
-                state_directory.open_directory(self._above, self._trust),
-                state_directory.open_directory(self.path, self._trust, os.O_NOFOLLOW) as fd,
+                private_directory.open_directory(self._above, self._trust),
+                private_directory.open_directory(self.path, self._trust, os.O_NOFOLLOW) as fd,
             ):
                 self.fd = os.dup(fd)
         except (ConfigError, OSError) as error:
@@ -143,7 +143,7 @@ class RuntimeDirectory:
     def mark(self) -> None:
         """Notes that an adapter has been on this node. Raises ConfigError, OSError."""
         for directory, path in zip((self.path, self._lasting), self._marks, strict=True):
-            with state_directory.open_directory(directory, self._trust) as fd:
+            with private_directory.open_directory(directory, self._trust) as fd:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
                 os.close(os.open(os.path.basename(path), flags, 0o600, dir_fd=fd))
 

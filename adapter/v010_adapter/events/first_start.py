@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from functools import partial
 
 from v010_adapter.errors import ConfigError
-from v010_adapter.host.runtime_directory import RuntimeDirectory
-from v010_adapter.legacy.job import Plugins
+from v010_adapter.events.plugin_work import Plugins
 from v010_adapter.legacy.request import Target
-from v010_adapter.owed.ledger import Ledger
+from v010_adapter.state.ledger import Ledger
+from v010_adapter.state.runtime_directory import RuntimeDirectory
 
 log = logging.getLogger(__name__)
 

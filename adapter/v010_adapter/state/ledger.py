@@ -20,11 +20,11 @@ from itertools import islice
 
 from v010_adapter.base.loop import NO_TIMER, Loop
 from v010_adapter.errors import reason_of
-from v010_adapter.host.runtime_directory import FORGOTTEN, RuntimeDirectory
 from v010_adapter.legacy.config import Entry
 from v010_adapter.legacy.request import Target
-from v010_adapter.owed import records
-from v010_adapter.owed.records import Key, Record
+from v010_adapter.state import records
+from v010_adapter.state.records import Key, Record
+from v010_adapter.state.runtime_directory import FORGOTTEN, RuntimeDirectory
 
 log = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from json.encoder import encode_basestring_ascii as _quote
 from typing import NamedTuple, TypeAlias
 from zlib import crc32
 
-from v010_adapter.host.runtime_directory import file_name
 from v010_adapter.legacy.config import Entry
 from v010_adapter.legacy.request import Target
+from v010_adapter.state.runtime_directory import file_name
 
 MOST_KEPT = 32 << 10
 """Maximum bytes of spec and labels together. A larger pair is left out: pod authors choose its size."""

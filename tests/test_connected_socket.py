@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from v010_adapter.base.trunk import Trunk
+from v010_adapter.base.connected_socket import ConnectedSocket
 
 from .processes import SteppedLoop
 
@@ -22,7 +22,7 @@ class Session:
         self.loop = loop
         self.runtime, ours = socket.socketpair()
         self.runtime.setblocking(False)
-        self.trunk = Trunk(loop, ours.detach())
+        self.trunk = ConnectedSocket(loop, ours.detach())
         self.heard: list[bytes] = []
         self.reports: list[str] = []
         self.trunk.on_data = self.heard.append
@@ -60,7 +60,7 @@ def test_a_runtime_that_reads_late_is_heard_and_gets_everything_in_order(loop: S
 
 
 PART = b"x" * (1 << 20)
-TOO_MUCH = "the runtime does not read: more than 8388608 bytes wait to be sent"
+TOO_MUCH = "the other end does not read: more than 8388608 bytes wait to be sent"
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["in one piece", "bit by bit"])

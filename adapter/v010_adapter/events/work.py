@@ -4,26 +4,98 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from nri import Deferred
+from nri import Answer, Deferred
 from nri.deferred import in_turn
 from v010_adapter.base.loop import NO_TIMER, Timer
 from v010_adapter.errors import ProgramError
-from v010_adapter.programs.chain import ENDED, SPAWN, WAITING, Action, Actions, Chain, Failure, Step
-from v010_adapter.programs.process import Process
+from v010_adapter.events.life import ENDED, SPAWN, WAITING, Action, Actions, Chain
+from v010_adapter.programs.output import quoted
+from v010_adapter.programs.process import Process, Program
 from v010_adapter.programs.runner import DONE, FAILED, LATE, Outcome, Runner
-from v010_adapter.programs.work import Observer, Slowest, Work, quoted
+from v010_adapter.programs.step import Failure, Step
 
 log = logging.getLogger(__name__)
 
 S = TypeVar("S", bound=Step)
 T = TypeVar("T")
+J = TypeVar("J")
 
 _BUG = "meets a bug of the adapter, which has logged it"
 _RESULT_BUG = Failure(f"its result {_BUG}")
+
+
+class Observer(Generic[J, S]):
+    """Is told what becomes of jobs, and may name their programs. This one does nothing."""
+
+    def at_turn(self, job: J) -> None:
+        """A job is about to start: the jobs before it have ended. `job.chain.set_steps` may name its programs now."""
+
+    def before_feed(self, job: J, step: S) -> None:
+        """A program has been started, and is about to get its request."""
+
+    def on_not_started(self, job: J, step: S) -> bool:
+        """A program could not be started; returns whether the log says so."""
+        return True
+
+    def on_done(self, job: J, step: S) -> None:
+        """A program has exited, or is not waited for any longer."""
+
+    def on_end(self, job: J) -> None:
+        """A job has ended, and no program that was left without a result runs."""
+
+
+class Work(ABC, Generic[S]):
+    """The programs of one event."""
+
+    @abstractmethod
+    def _program(self, step: S) -> Program:
+        """Returns what is executed. Raises ProgramError."""
+
+    @abstractmethod
+    def _request(self, step: S) -> bytes:
+        """Returns what the program gets on stdin. Called after the spawn, while the program loads."""
+
+    @abstractmethod
+    def _result(self, step: S, process: Process) -> Any:
+        """Returns the result that the program has printed, or a Failure; of a large container, a Deferred.
+
+        Called once per program.
+        """
+
+    @abstractmethod
+    def _response(self) -> Any:
+        """Returns the answer to the event, which has not failed."""
+
+    def _prepare(self) -> Generator[Answer[Any], Any, None]:
+        """Makes the large parts of the first request apart. Called before the first program is started."""
+        yield None
+
+    def _has_result(self, process: Process) -> bool:
+        """Whether the program, which still runs, has printed a result that counts."""
+        return False
+
+    def _on_left(self, process: Process) -> None:
+        """A program without a result is not waited for any longer."""
+
+    def _lateness_before(self) -> str:
+        """Returns why the job has not started."""
+        return "no time was left"
+
+
+class Slowest(NamedTuple):
+    """Of the programs that have printed a result, the one that took longest."""
+
+    seconds: float
+    step: Step
+
+    def __str__(self) -> str:
+        """Returns how long the program took, and what bounds it."""
+        return f"{self.step.name} took {self.seconds:.1f} s ({self.step.limit})"
 
 
 class Driver(Work[S]):

@@ -1,4 +1,4 @@
-"""Opens a state directory, after checking who can write to it.
+"""Opens a directory of the adapter's own, after checking who can write to it.
 
 A user who can write to it could make root run plugins, or make root write to other files. So the directory is checked
 before anything in it is opened or made. The rules are stricter than for other files: another owner is an error, and so
@@ -18,12 +18,12 @@ from v010_adapter.host.trust import Trust, foreign, off, strict, warn
 
 MODE = 0o700
 MODE_ABOVE = 0o755
-"""The mode of missing directories above the state directory."""
+"""The mode of missing directories above it."""
 
 
 @contextmanager
 def open_directory(directory: str, trust: Trust = strict, flags: int = 0) -> Iterator[int]:
-    """Yields a descriptor (O_PATH) of a state directory. Makes a missing directory. Raises ConfigError."""
+    """Yields a descriptor (O_PATH) of a directory. Makes a missing directory. Raises ConfigError."""
     with _with_place(directory):
         _make(directory, trust, MODE)
         fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC | flags)

@@ -17,25 +17,26 @@ from nri.events import subject_of
 from nri.runtimes import Runtime
 from v010_adapter.base import gojson
 from v010_adapter.errors import NotAdjustable, Oversized, PrecreateError
+from v010_adapter.events.life import Chain, Ends
+from v010_adapter.events.work import Driver
 from v010_adapter.hooks.match import NamedHook
 from v010_adapter.host.mount_namespace import programs_namespace
 from v010_adapter.host.paths import in_root
 from v010_adapter.oci.fields_by_version import refuse_unknown
 from v010_adapter.oci.spec import adjustment, apply, outside_spec, spec_from
 from v010_adapter.oci.values import Spec
-from v010_adapter.programs import chain
-from v010_adapter.programs.chain import Chain, Ends, Failure
-from v010_adapter.programs.driver import Driver
+from v010_adapter.programs import step
+from v010_adapter.programs.output import complaint
 from v010_adapter.programs.process import Process, Program
 from v010_adapter.programs.runner import Runner
-from v010_adapter.programs.work import complaint
+from v010_adapter.programs.step import Failure
 
 
 class HookStep(NamedTuple):
     """One hook of a container. It is killed at its own timeout, or at the deadline of the event."""
 
     hook: NamedHook
-    policy: chain.Policy
+    policy: step.Policy
 
     @property
     def name(self) -> str:
@@ -77,7 +78,7 @@ class Edits(Driver[HookStep]):
         self._response_before = response
         self._host_root = host_root
         self._runtime = runtime
-        steps = [HookStep(named, chain.Policy(fail, named.hook.timeout or 0, kill=True)) for named in hooks]
+        steps = [HookStep(named, step.Policy(fail, named.hook.timeout or 0, kill=True)) for named in hooks]
         super().__init__(runner, Chain(Ends.AT_ANSWER, steps))
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The daemon's end of the trunk, the socket to the runtime. Reading and writing never block."""
+"""One end of a connected socket: of the runtime, `status` or an HTTP client. Reading and writing never block."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_UNSENT = 8 << 20
 """Maximum bytes that wait for a peer that does not read: two messages of the largest size."""
 
 
-class Trunk:
+class ConnectedSocket:
     """A connected socket in a loop. `on_data` gets the bytes that arrive.
 
     `on_close` is called once, when the connection ends: with the reason if this end has closed it, or with "".
@@ -54,7 +54,7 @@ class Trunk:
     def _give_up(self) -> None:
         if len(self._unsent) > MAX_UNSENT:
             self.close()
-            self.on_close(f"the runtime does not read: more than {MAX_UNSENT} bytes wait to be sent")
+            self.on_close(f"the other end does not read: more than {MAX_UNSENT} bytes wait to be sent")
 
     def when_sent(self, callback: Callable[[], object]) -> None:
         """Calls back when all data has been sent, or now if it already has."""

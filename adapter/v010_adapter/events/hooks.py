@@ -181,9 +181,9 @@ class HookBridge:
                 raise
             log.error("precreate hooks for %s: %s (none runs)", subject_of(request), error)
             return response
-        from v010_adapter.hooks import precreate  # noqa: PLC0415 - only for precreate hooks: it loads processes and jobs
+        from v010_adapter.events import precreate  # noqa: PLC0415 - only for precreate hooks: it loads processes and jobs
+        from v010_adapter.programs.apart import LARGE  # noqa: PLC0415 - likewise
         from v010_adapter.programs.runner import Runner  # noqa: PLC0415 - likewise
-        from v010_adapter.programs.work import LARGE  # noqa: PLC0415 - likewise
 
         if self._runner is None:
             self._runner = Runner(self._loop, self._standby)
@@ -199,7 +199,7 @@ class HookBridge:
         """Yields each precreate hook's program, with the number of its processes that should stand by."""
         if not self._settings.standby:
             return
-        from v010_adapter.hooks import precreate  # noqa: PLC0415 - only where hooks stand by
+        from v010_adapter.events import precreate  # noqa: PLC0415 - only where hooks stand by
 
         for named in self._directories.in_force:
             if "precreate" in named.hook.stages:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from nri import Answer, Context, api
 from nri.events import subject_of
-from v010_adapter.turns.fates import SERVED_ELSEWHERE, Turn
+from v010_adapter.events.fates import SERVED_ELSEWHERE, Turn
 
 if TYPE_CHECKING:
-    from v010_adapter.hooks.bridge import HookBridge
+    from v010_adapter.events.hooks import HookBridge
 
 log = logging.getLogger(__name__)
 

@@ -12,20 +12,20 @@ from copy import copy
 from functools import partial
 from typing import Any
 
-from v010_adapter.base.loop import NO_TIMER, Loop, Timer
 from nri import cgroup
-from v010_adapter.legacy.job import PluginJob, Plugins
+from v010_adapter.base.loop import NO_TIMER, Loop, Timer
+from v010_adapter.events import reconcile
+from v010_adapter.events.fates import MINE, PAST, REPEAT, SERVED_ELSEWHERE, Fate, Stage, Turn
+from v010_adapter.events.life import RUNNING
+from v010_adapter.events.plugin_work import PluginJob, Plugins
+from v010_adapter.events.pods import PodProcesses
+from v010_adapter.events.queue import Queue
+from v010_adapter.events.reconcile import Node
+from v010_adapter.events.turns import Turns
+from v010_adapter.events.work import Observer
 from v010_adapter.legacy.plan import CREATE, DELETE, UPDATE, PluginStep
 from v010_adapter.legacy.request import Target
-from v010_adapter.owed import reconcile
-from v010_adapter.owed.ledger import Ledger
-from v010_adapter.owed.pods import PodProcesses
-from v010_adapter.owed.queue import Queue
-from v010_adapter.owed.reconcile import Node
-from v010_adapter.programs.chain import RUNNING
-from v010_adapter.programs.work import Observer
-from v010_adapter.turns.fates import MINE, PAST, REPEAT, SERVED_ELSEWHERE, Fate, Stage, Turn
-from v010_adapter.turns.turns import Turns
+from v010_adapter.state.ledger import Ledger
 
 log = logging.getLogger(__name__)
 

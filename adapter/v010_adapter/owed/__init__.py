@@ -1,1 +1,0 @@
-"""One delete for each create: who is owed a delete, across restarts of the adapter and of the runtime."""
