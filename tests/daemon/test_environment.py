@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ..waiting import running
 from .harness import Node, patched, start, stop
 from .process import COMMAND, Daemon, spawn
 
@@ -121,17 +122,14 @@ def test_a_plugin_of_the_node_runs_among_the_nodes_files(node: Node, listener: s
         echo ready
         exec sleep infinity"""
     line = ["unshare", "--mount", "--propagation", "private", "sh", "-ec", script]
-    with subprocess.Popen(line, stdout=subprocess.PIPE) as process:
+    with running(line, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
-        try:
-            assert process.stdout.readline() == b"ready\n"
-            (node.bin / "of-the-node").unlink()
-            node.configure("of-the-node")
-            config = node.file(mountNamespace=f"/proc/{process.pid}/ns/mnt")
-            daemon = node.external("-config", config, listener=listener).handshake()
-            daemon.serves(start("c1"), stop("c1"))
-        finally:
-            process.kill()
+        assert process.stdout.readline() == b"ready\n"
+        (node.bin / "of-the-node").unlink()
+        node.configure("of-the-node")
+        config = node.file(mountNamespace=f"/proc/{process.pid}/ns/mnt")
+        daemon = node.external("-config", config, listener=listener).handshake()
+        daemon.serves(start("c1"), stop("c1"))
     assert node.runs("of-the-node") == [("create", "c1"), ("delete", "c1")], daemon.log
     assert Path(f"/proc/{daemon.pid}/ns/mnt").readlink() == Path("/proc/self/ns/mnt").readlink()
 

@@ -12,7 +12,7 @@ import pytest
 
 from v010_adapter.monitoring.status import ask
 
-from ..processes import impatience
+from ..waiting import limit
 from .harness import Node, listening, start, stop
 from .process import COMMAND, Daemon, spawn
 
@@ -64,7 +64,7 @@ def test_a_directory_that_is_removed_while_an_adapter_is_alone_is_made_again_wit
     shutil.rmtree(node.path / "state")
     first.serves(start("c2"))
     first.logged("was removed or replaced: it is in use again")
-    with impatience("the records are not written again"):
+    with limit("the records are not written again"):
         while len(list(node.path.glob("state/test.*/+*"))) < 2:
             first.serves(start("c2"))
     first.kill()

@@ -15,12 +15,13 @@ import pytest
 from inotify_simple import INotify, flags  # type: ignore[import-untyped]
 
 from nri.wire import Code
-from tests.processes import impatience
+from tests.waiting import running
 from v010_adapter.cli import command_line as cli
 from v010_adapter.monitoring import status
 
+from ..waiting import LIMIT, limit
 from .harness import Node, start, stop
-from .process import COMMAND, SAFETY, Daemon
+from .process import COMMAND, Daemon
 
 
 class Asked(NamedTuple):
@@ -41,7 +42,7 @@ JSON = "-o", "json"
 
 @pytest.fixture
 def asked(node: Node, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ask:
-    monkeypatch.setattr(status, "ANSWER_TIMEOUT", SAFETY)
+    monkeypatch.setattr(status, "ANSWER_TIMEOUT", LIMIT)
     (node.path / "none.yaml").write_text("")
     places = ["-directory", str(node.path / "state"), "-config", str(node.path / "none.yaml")]
     node.shared_state = "state"
@@ -93,16 +94,14 @@ def test_with_watch_it_looks_again_until_it_is_interrupted(node: Node, asked: As
     node.configure("good")
     daemon = joined(node)
     command = [str(COMMAND), "status", "-watch", "-directory", str(node.path / "state")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
+    with running(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
         assert watching.stdout is not None
-        with impatience("it does not look again", seconds=60):
-            while "CreateContainer" not in watching.stdout.readline():
-                pass
+        with limit("it does not look again"):
+            assert next(line for line in watching.stdout if "CreateContainer" in line)
             daemon.serves(start("c1"))
-            while not watching.stdout.readline().startswith("  good "):
-                pass
+            assert next(line for line in watching.stdout if line.startswith("  good "))
         watching.send_signal(signal.SIGINT)
-        rest = watching.communicate(timeout=60)
+        rest = watching.communicate()
     assert (watching.returncode, rest[1]) == (130, "v010-adapter: interrupted\n")
 
 
@@ -129,7 +128,7 @@ def test_an_adapter_without_a_runtime_does_not_claim_that_another_serves(node: N
         daemon = node.external("-socket", node.path / "no.sock")
         daemon.logged("keeps trying to join")
         while not sockets(node):
-            assert written.read(SAFETY * 1000), "there is no status socket"
+            assert written.read(LIMIT * 1000), "there is no status socket"
     daemon.signal(signal.SIGHUP)
     daemon.logged("SIGHUP")  # it listens by now
     text = asked().stdout

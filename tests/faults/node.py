@@ -16,10 +16,10 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, NamedTuple
 
-from tests.daemon.process import children_of
 from tests.e2e.pod import HarnessError as Finding
 from tests.e2e.pod import until
 from tests.peers.harness import GoRuntime, Reply, golden
+from tests.processes import children_of
 from v010_adapter.state import records
 
 BOOT = Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -13,7 +13,7 @@ from v010_adapter.hooks.facts import Facts
 from v010_adapter.hooks.file import HookFile
 from v010_adapter.hooks.reader import RESERVE, HookReader
 
-from .hookdirs import Scene, Watching, later, text, unread
+from .hookdirs import MANY, Scene, Watching, later, text, unread
 
 ANY = Facts({}, "/bin/sh", False)
 PATTERNS = 20
@@ -63,6 +63,11 @@ class Daemon:
         self.turns += times
         self.loop.turn(times)
 
+    def until_answered(self) -> None:
+        while not self.answers:
+            assert self.turns < MANY, "no container has got its hooks"
+            self.turn()
+
     def finish(self) -> None:
         self.turn(10 * PATTERNS)
 
@@ -89,8 +94,7 @@ def test_a_container_waits_for_files_while_the_loop_is_served(place: Path, caplo
     reader, writer = os.pipe()
     os.write(writer, b"x")
     daemon.loop.watch(reader, lambda: served.append(daemon.turns))
-    while not daemon.answers:
-        daemon.turn()
+    daemon.until_answered()
     assert daemon.answers == {"a": ["1"]}
     assert len(served) == daemon.turns > 2 * PATTERNS, "one pattern between two looks at the descriptors"
     daemon.time = 10

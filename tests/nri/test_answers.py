@@ -16,6 +16,7 @@ from nri.proto import ttrpc_pb2
 from nri.wire import PLUGIN_SERVICE, Code, Reply, mux, ttrpc
 from v010_adapter.errors import PluginError
 
+from ..waiting import LIMIT
 from ..wire import message_of
 from .runtime import HANDLERS, NUMBERS, Runtime, plugin
 
@@ -125,7 +126,7 @@ def test_a_deferred_answer_is_sent_when_it_is_complete_also_before_the_handler_r
 def test_two_threads_never_write_at_the_same_time() -> None:
     """The second answer is completed, by another thread, while the first one is being written."""
     first, second = Start(), Deferred[api.StopContainerResponse]()
-    other = Thread(target=second.complete)
+    other = Thread(target=second.complete, daemon=True)
     has_waited: list[bool] = []
 
     class Slow(Runtime):
@@ -139,7 +140,7 @@ def test_two_threads_never_write_at_the_same_time() -> None:
     runtime = Slow(plugin(start_container=lambda *_: first, stop_container=lambda *_: second))
     assert (runtime.send("StartContainer"), runtime.send("StopContainer")) == (None, None)
     first.complete()
-    other.join()
+    other.join(LIMIT)
     assert has_waited == [True]
     assert [reply.stream_id for reply in runtime.replies] == [1, 3]
 

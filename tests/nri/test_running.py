@@ -19,7 +19,8 @@ from nri import Context, Identity, Plugin, api, connect, identity, launched, run
 from nri.errors import NRIError, RegistrationError
 from nri.wire import Code, Reply, ttrpc
 
-from ..processes import PATIENCE
+from ..processes import open_descriptors
+from ..waiting import LIMIT
 from .host import Host, awaited, hosted, logged
 from .runtime import End, plugin
 from .test_serving import ROOT
@@ -52,7 +53,7 @@ def test_a_plugin_is_who_arguments_environment_or_file_say(monkeypatch: pytest.M
 def pair() -> Iterator[tuple[socket.socket, int]]:
     """A runtime's end of a socket, and the descriptor of the other, inheritable as a launched plugin finds it."""
     ours, theirs = socket.socketpair()
-    ours.settimeout(PATIENCE)
+    ours.settimeout(LIMIT)
     fd = theirs.detach()
     os.set_inheritable(fd, True)
     try:
@@ -85,14 +86,14 @@ def test_a_runtime_that_cannot_be_reached_is_named_and_no_descriptor_is_left(
     (tmp_path / "file").touch()
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(host.path)
-    before = os.listdir("/proc/self/fd")
+    before = open_descriptors()
     for asked, named in {
         "": absent,
         **{str(path): path for path in (host.path, tmp_path / "file", "/x" * 200)},
     }.items():
         with pytest.raises(RegistrationError, match=f"^no runtime at {named}: "):
             connect(asked, {})
-        assert os.listdir("/proc/self/fd") == before
+        assert open_descriptors() <= before
 
 
 def test_an_environment_that_names_no_socket_is_an_error_that_shows_it(tmp_path: Path) -> None:
@@ -150,12 +151,10 @@ def test_run_sends_an_answer_that_no_socket_buffer_holds(runtime: Runtime) -> No
     response = api.CreateContainerResponse(adjust=api.ContainerAdjustment(args=["x" * (ttrpc.MAX_LENGTH - 64)]))
     runtime.ask("CreateContainer")
     runtime.socket.shutdown(socket.SHUT_WR)
-    reader = Thread(target=runtime.hear_all)
+    reader = Thread(target=runtime.hear_all, daemon=True)
     reader.start()
-    try:
-        run(plugin(create_container=lambda request, context: response))
-    finally:
-        reader.join()
+    run(plugin(create_container=lambda request, context: response))
+    reader.join()
     assert runtime.heard[1:] == [Reply(1, Code.OK, "", response.SerializeToString())]
 
 

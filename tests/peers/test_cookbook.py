@@ -17,7 +17,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from ..processes import impatience
+from ..waiting import limit, running
 from .build import NEWEST
 from .harness import PATIENT, GoRuntime, Reply
 
@@ -35,7 +35,7 @@ def pod(namespace: str = "shop", **annotations: str) -> dict[str, Any]:
 @pytest.fixture
 def runtime(tmp_path: Path) -> Iterator[GoRuntime]:
     """A runtime that is not started yet; it launches what stands in its plugin directory."""
-    with GoRuntime(tmp_path, NEWEST) as opened, impatience("the runtime or the plugin"):
+    with GoRuntime(tmp_path, NEWEST) as opened:
         opened.open(runtime=("containerd", "v2.4.2"), **PATIENT)
         yield opened
 
@@ -55,15 +55,12 @@ def beside(runtime: GoRuntime, path: Path, name: str, *words: object) -> Iterato
     """Starts a program beside a runtime, and ends it by SIGTERM, unless the test has."""
     runtime.play("start")
     command = [sys.executable, str(path), "-socket", str(runtime.socket), *map(str, words)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
-        try:
-            assert runtime.play("wait", plugin=name).error == ""
-            yield process
-            if process.returncode is None:
-                process.terminate()
-            assert process.wait() == 0
-        finally:
-            process.kill()
+    with running(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
+        assert runtime.play("wait", plugin=name).error == ""
+        yield process
+        if process.returncode is None:
+            process.terminate()
+        assert process.wait() == 0
 
 
 def create(runtime: GoRuntime, of: Mapping[str, Any], **fields: object) -> Reply:
@@ -152,9 +149,10 @@ def next_runtime(before: GoRuntime) -> Iterator[GoRuntime]:
 
 
 def until(look: Callable[[], Any]) -> Any:
-    """Looks until there is something. The fixture `runtime` loses patience."""
-    while not (found := look()):
-        pass
+    """Looks until there is something."""
+    with limit("it does not come"):
+        while not (found := look()):
+            pass
     return found
 
 

@@ -63,7 +63,7 @@ class Podman:
         # In namespaces of its own: whatever podman leaves running or mounted ends with them.
         script = [*UNSHARE, "sh", "-c", f"{shlex.join(create)} && {{ {shlex.join(init)} >/dev/null || :; }}"]
         environment = os.environ | {"CONTAINERS_CONF": f"{self.folder}/containers.conf"}
-        done = subprocess.run(script, capture_output=True, text=True, env=environment, check=False, timeout=120)
+        done = subprocess.run(script, capture_output=True, text=True, env=environment, check=False)
         assert done.returncode == 0, done.stderr
         return self.folder / f"store/vfs-containers/{done.stdout.strip()}/userdata/config.json"
 

@@ -159,8 +159,7 @@ class Deletes(Observer[PluginJob, PluginStep]):
         text = "containers that have started without the adapter: %d; no plugin has run for their creates: %.1000s"
         log.warning(text, len(new), ", ".join(map(str, new)))
         for target in new:
-            target.let_go_of_messages()
-            self.ledger.keep(target)  # it is logged once. Another adapter may be writing its record
+            self.ledger.keep_later(target)  # it is logged once. Another adapter may be writing its record
 
     def _watch(self, id_: str, pid: int) -> None:
         """Watches a pod's process; if the runtime lists none any more, that of its create, unless the pid is reused."""

@@ -154,7 +154,7 @@ class PluginJob(Driver[PluginStep]):
         try:
             changes, *texts = yield self._apart(self._parts)
         except Oversized as error:
-            self._fault = error
+            self._fault = error.with_traceback(None)
             return
         self._made_builder().restore(changes)
         self.target.take_texts(*texts)
@@ -261,6 +261,11 @@ class PluginJob(Driver[PluginStep]):
             updates = self._plugins.updates
             return with_updates(self.event, None, updates, self.target) if updates.waiting else None
         return self._builder.reply()
+
+    def _let_go(self) -> None:
+        self._message = self._builder = None
+        self._body = b""
+        self.chain.results.clear()
 
     def _lateness_before(self) -> str:
         return f"waited for {', '.join(map(str, self.after))}" if self.after else super()._lateness_before()

@@ -102,7 +102,7 @@ class Edits(Driver[HookStep]):
         try:
             self._text = yield self._apart(self._encoded)
         except Oversized as error:
-            self._fault = error
+            self._fault = error.with_traceback(None)
 
     def _request(self, step: HookStep) -> bytes:
         self._text = self._text or self._encoded()

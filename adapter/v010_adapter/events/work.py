@@ -82,6 +82,9 @@ class Work(ABC, Generic[S]):
     def _on_left(self, process: Process) -> None:
         """A program without a result is not waited for any longer."""
 
+    def _let_go(self) -> None:
+        """The chain has ended: lets go of what may be large. A program that was left keeps the job while it runs."""
+
     def _lateness_before(self) -> str:
         """Returns why the job has not started."""
         return "no time was left"
@@ -245,7 +248,10 @@ class Driver(Work[S]):
 
     def _end_if_alone(self) -> None:
         """Lets the next jobs start, if none of the programs works on: a delete must not overtake its create."""
-        if self.chain.state is ENDED and not self._left:
+        if self.chain.state is not ENDED:
+            return
+        self._let_go()
+        if not self._left:
             if self._goes_on:
                 log.info("%s: it has ended after the answer", self)
             self._observer.on_end(self)

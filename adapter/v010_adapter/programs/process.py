@@ -139,8 +139,12 @@ class Process:
         return f"exit code {self.status}" if self.status >= 0 else f"killed by signal {-self.status}"
 
     def leave(self) -> None:
-        """Stops waiting for the program, which works on: a pipe is closed when the program floods it."""
+        """Stops waiting for the program, which works on: nobody reads its result.
+
+        A pipe is closed when the program floods it.
+        """
         self._is_left = True
+        self._stdout, self.max_stdout = bytearray(), MAX_STDOUT
 
     def kill(self) -> None:
         """Kills the process, never its group. Does nothing after the exit."""
@@ -215,6 +219,7 @@ class Process:
         if written < len(self._request):
             self._request = self._request[written:]
             return False
+        self._request = memoryview(b"")
         self._close("_in")
         return True
 
