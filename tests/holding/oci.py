@@ -13,7 +13,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from ..processes import PATIENCE, gone
+from ..processes import gone
+from ..waiting import LIMIT
 
 BUSYBOX = "/bin/busybox"
 RUNTIMES = {"runc": ["runc"], "crun": ["crun", "--cgroup-manager=cgroupfs"]}
@@ -49,7 +50,7 @@ class Runtime:
     def run(self, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
         """Runs a command of the runtime."""
         line = [*self._enter, *RUNTIMES[self.name], "--root", str(self.root), *words]
-        return subprocess.run(line, check=False, text=True, timeout=PATIENCE, **{**QUIET, **options})
+        return subprocess.run(line, check=False, text=True, timeout=LIMIT, **{**QUIET, **options})
 
     def create(self, *program: str) -> Container:
         """Creates a container, whose program writes a line to `ran` first."""
@@ -135,14 +136,14 @@ class Start(threading.Thread):
 
     def ended(self) -> tuple[int, str]:
         """Waits for its end; returns the exit code and what it has said."""
-        self.join(PATIENCE)
+        self.join(LIMIT)
         assert self._done is not None, "the start does not end"
         return self._done.returncode, self._done.stderr
 
 
 def until(met: Callable[[], bool]) -> None:
     """Waits for something that nobody tells of."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + LIMIT
     while not met():
         assert time.monotonic() < end, "it does not come"
         os.sched_yield()
