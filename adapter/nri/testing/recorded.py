@@ -89,7 +89,7 @@ def _replace(message: Message, fields: Mapping[str, Any]) -> None:
             raise ValueError(f"{place}: unknown field; did you mean `{nearest(name, known, 0) or known[0]}`?")
         try:
             if message.DESCRIPTOR.fields_by_name[name].is_repeated and isinstance(value, str):
-                raise TypeError("a text is a list of its letters")  # noqa: TRY301 - protobuf takes it so
+                raise TypeError("a text is a list of its letters")
             given = type(message)(**{name: value})
         except (TypeError, ValueError) as error:
             place, kind = f"{message.DESCRIPTOR.name}.{name}", _kind(message.DESCRIPTOR.fields_by_name[name])
