@@ -17,7 +17,6 @@ from nri.stub import Stub, batches
 from nri.text import printable
 from nri.transport import Identity, connect, launched
 from nri.updating import Updating
-from nri.wire import Request
 
 if TYPE_CHECKING:
     from nri.metrics import Metrics
@@ -154,8 +153,8 @@ class Session(Stub):
             self._metrics.configured(request)
         return super()._configure(request, context)
 
-    def _answer(self, request: Request, context: Context, reply: Any, error: Exception | None = None) -> None:
-        super()._answer(request, context, reply, error)
+    def _answer(self, stream_id: int, context: Context, reply: Any, error: Exception | None = None) -> None:
+        super()._answer(stream_id, context, reply, error)
         if self._metrics is not None:
             self._metrics.answered(context, reply)
         is_state = context.method == "Synchronize" and not context.has_failed

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import select
 import socket
-import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -23,6 +22,7 @@ import pytest
 from nri import api
 from nri.testing import Flavour, Plugin, PluginFile, Runtime, launch, runtime
 from tests.daemon.forks import forks
+from tests.interpreter import FIRST_LINE
 from tests.waiting import LIMIT
 from v010_adapter.cli.simulate.drop_ins import drop_in
 
@@ -79,7 +79,7 @@ def executing(monkeypatch: pytest.MonkeyPatch, plugins: Plugins) -> None:
 
 
 PRELUDE = f"""\
-#!{sys.executable} -I
+{FIRST_LINE} -I
 import os, signal, sys, time
 sys.path[:0] = {[str(ROOT), str(ROOT / "adapter")]!r}
 from nri.errors import NRIError, CallError

@@ -55,6 +55,7 @@ class Life:
         """Whether it is stopped inside a callback."""
         self.noting: tuple[int, str] | None = None
         """The create that has been noted last, by event and plugin, until its plugin has the request."""
+        self.is_watchful = False
         self.quiet_at = 0.0
         """A time at which the connection had nothing to read."""
         self._parked: list[Timer] = []
