@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from threading import current_thread, get_ident, main_thread
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from nri.deferred import Deferred
 from nri.errors import CallError
@@ -21,6 +21,9 @@ from nri.plugin import Context, Plugin
 from nri.session import Cancelled, Joining, Session
 from nri.transport import Identity
 from nri.wire import Code
+
+if TYPE_CHECKING:
+    from nri.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
@@ -50,14 +53,14 @@ async def serve(plugin: Plugin, own: Identity, joining: Joining) -> None:
 async def _serve(plugin: Plugin, own: Identity, joining: Joining, tasks: Tasks) -> None:
     while True:
         fd = joining.connect()
-        if fd is not None and not joining.goes_on(await _serve_connection(plugin, own, fd, tasks)):
+        if fd is not None and not joining.goes_on(await _serve_connection(plugin, own, fd, tasks, joining.metrics)):
             return
         await asyncio.sleep(joining.pause())
 
 
-async def _serve_connection(plugin: Plugin, own: Identity, fd: int, tasks: Tasks) -> Session:
+async def _serve_connection(plugin: Plugin, own: Identity, fd: int, tasks: Tasks, metrics: Metrics | None) -> Session:
     """Serves one connection until it ends."""
-    session = AsyncSession(plugin, own, tasks)
+    session = AsyncSession(plugin, own, tasks, metrics)
     await asyncio.get_running_loop().create_connection(lambda: session, sock=socket.socket(fileno=fd))
     try:
         with session.until_lost():
@@ -118,8 +121,8 @@ def _end_all(number: int) -> None:
 class AsyncSession(Session, asyncio.Protocol):
     """A connection of `serve`. A handler's coroutine becomes a task, which completes the answer."""
 
-    def __init__(self, plugin: Plugin, own: Identity, tasks: Tasks) -> None:
-        super().__init__(plugin, own, self._send)
+    def __init__(self, plugin: Plugin, own: Identity, tasks: Tasks, metrics: Metrics | None) -> None:
+        super().__init__(plugin, own, self._send, metrics)
         self._tasks = tasks
         self._loop = asyncio.get_running_loop()
         self._thread = get_ident()

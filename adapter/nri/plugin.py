@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -18,14 +19,21 @@ T = TypeVar("T")
 RESERVE = 0.1
 """Seconds. The answer to a call should be sent this long before the call's deadline, or earlier."""
 
+_SPAN = "(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
+_TRACEPARENT = re.compile(f"00-{_SPAN}|(?!00|ff)[0-9a-f]{{2}}-{_SPAN}(-[!-~]*)?")
+"""Version, trace, span, flags. A later version may have more fields (W3C Trace Context, 3.2)."""
+
 Handled: TypeAlias = Answer[T] | Coroutine[Any, Any, T | None]
 """What a handler returns: an `Answer`, or the coroutine of an `async def` handler."""
 
 
 class Context:
-    """The method and the deadline of a call."""
+    """The method, the deadline and the metadata of a call."""
 
-    __slots__ = ("_clock", "_most", "_reserve", "came", "deadline", "due", "has_failed", "is_heard", "method", "size")
+    __slots__ = (
+        *("_clock", "_most", "_pairs", "_reserve", "came", "deadline", "due", "is_heard", "method", "size"),
+        "status",
+    )
 
     def __init__(
         self,
@@ -35,10 +43,11 @@ class Context:
         came: float,
         reserve: float = RESERVE,
         size: int = 0,
+        metadata: Iterable[tuple[str, str]] = (),
     ) -> None:
         """Takes the method's name, the timeout in seconds, the clock, and when the call came on that clock.
 
-        `reserve` is in seconds, too. The clock is time.monotonic, except in tests.
+        `reserve` is in seconds, too. The clock is time.monotonic, except in tests. `metadata` has keys and values.
         """
         self.method = method
         """The name of the call or event, such as `StartContainer`."""
@@ -49,13 +58,42 @@ class Context:
         """When the answer should be sent at the latest, on the same clock: a little before the deadline."""
         self.is_heard = True
         """False if the runtime has closed the connection, so that it does not get the answer."""
-        self.has_failed = False
-        """Whether the answer is an error, once it has been sent."""
+        self.status = 0
+        """The status of the answer, once it has been sent: 0 for a reply, else see `nri.wire.Code`."""
         self.size = size
         """The bytes of the request, as the runtime has sent it; 0 in tests that give none."""
         self.came = came
         """The earliest time at which the call may have come, in seconds on the clock."""
         self._clock = clock
+        self._pairs = metadata
+
+    @property
+    def metadata(self) -> dict[str, list[str]]:
+        """The metadata of the call: the values of each key, in the order in which the runtime has sent them.
+
+        Keys are in lower case (containerd/ttrpc metadata.go). Runtimes that trace send `traceparent` and `tracestate`
+        here: `opentelemetry.propagate.extract(context.metadata)` returns the runtime's span as OpenTelemetry's context.
+        """
+        metadata: dict[str, list[str]] = {}
+        for key, value in self._pairs:
+            metadata.setdefault(key.lower(), []).append(value)
+        return metadata
+
+    @property
+    def traceparent(self) -> str | None:
+        """The runtime's span, as W3C Trace Context writes it; None if the runtime does not trace the call."""
+        sent = self.metadata.get("traceparent", ()) if self._pairs else ()
+        return sent[0] if len(sent) == 1 and _TRACEPARENT.fullmatch(sent[0]) else None
+
+    @property
+    def trace_id(self) -> str:
+        """The 32 hexadecimal digits of the runtime's trace, empty if the runtime does not trace the call."""
+        return (self.traceparent or "").partition("-")[2][:32]
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the answer is an error, once it has been sent."""
+        return self.status != 0
 
     def be_due_earlier(self, seconds: float) -> None:
         """Makes `due` earlier, because making the answer takes time; half of the timeout at most."""

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from threading import get_ident
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nri import runtimes
 from nri.deferred import Answer, in_turn
@@ -17,6 +17,9 @@ from nri.stub import Stub, batches
 from nri.text import printable
 from nri.transport import Identity, connect, launched
 from nri.updating import Updating
+
+if TYPE_CHECKING:
+    from nri.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +35,10 @@ class Cancelled(CallError):
 class Joining:
     """How a plugin joins its runtime: once, or again and again."""
 
-    def __init__(self, path: str, reconnect: bool) -> None:
+    def __init__(self, path: str, reconnect: bool, metrics: Metrics | None = None) -> None:
         self._path = path
+        self.metrics = metrics
+        """The metrics of all connections, None if nobody has asked for them."""
         self.again = reconnect and (bool(path) or not launched())
         """Whether the plugin joins again."""
         self._wait = FIRST_WAIT
@@ -75,8 +80,10 @@ class Joining:
 class Session(Stub):
     """A connection of `run` or `serve`. It logs the names of late handlers, and asks for updates."""
 
-    def __init__(self, plugin: Plugin, own: Identity, write: Callable[[bytes], object]) -> None:
-        """Takes the plugin, its name and index, and the function that writes to the trunk.
+    def __init__(
+        self, plugin: Plugin, own: Identity, write: Callable[[bytes], object], metrics: Metrics | None = None
+    ) -> None:
+        """Takes the plugin, its name and index, the function that writes to the trunk, and what counts its calls.
 
         To be called in the thread that serves the connection.
         """
@@ -86,6 +93,7 @@ class Session(Stub):
         self.error: NRIError | None = None
         """The error that has ended the connection, None if the runtime has closed it."""
         self._runtime = runtimes.Runtime()
+        self._metrics = metrics
         self._is_gone = False
         self._server = get_ident()
         self._updating: set[Updating] = set()
@@ -108,6 +116,8 @@ class Session(Stub):
     def _lost(self, error: BaseException | None) -> None:
         self._plugin.ask_for_updates = None
         self._is_gone = True
+        if self._metrics is not None:
+            self._metrics.lost()
         for updating in tuple(self._updating):
             updating.fail(NRIError(GONE))
         reason = "" if error is None else str(error) or type(error).__name__
@@ -127,25 +137,33 @@ class Session(Stub):
         in_turn(steps()).then(on_end)
 
     def _run(self, handler: str, *arguments: Any) -> Any:
+        context = arguments[-1] if arguments else None
+        if self._metrics is not None and isinstance(context, Context):
+            self._metrics.called(context)
         try:
             return super()._run(handler, *arguments)
         finally:
-            context = arguments[-1] if arguments else None
             if isinstance(context, Context) and context.remaining() < 0:
                 text = "%s has taken %.1f s, longer than the runtime waits, which may drop the plugin"
                 log.warning(text, handler, context.elapsed())
 
     def _configure(self, request: api.ConfigureRequest, context: Context) -> Any:
         self._runtime = runtimes.of(request)
+        if self._metrics is not None:
+            self._metrics.configured(request)
         return super()._configure(request, context)
 
     def _answer(self, stream_id: int, context: Context, reply: Any, error: Exception | None = None) -> None:
         super()._answer(stream_id, context, reply, error)
+        if self._metrics is not None:
+            self._metrics.answered(context, reply)
         is_state = context.method == "Synchronize" and not context.has_failed
         begins = is_state and self.synchronized and not self.has_joined
         if begins and not self._is_gone:  # a late answer must not take the place of the next connection
             self.has_joined = True
             self._plugin.ask_for_updates = self._ask
+            if self._metrics is not None:
+                self._metrics.joined()
             self._hook("on_join")
 
     def _ask(self, updates: Iterable[api.ContainerUpdate]) -> Updating:

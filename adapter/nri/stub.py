@@ -140,7 +140,8 @@ class Stub:
             self._refuse(stream_id, Code.UNIMPLEMENTED, f"no method {request.service}/{request.method}")
             return
         timeout = self.request_timeout if request.timeout is None else request.timeout
-        context = Context(call.method, timeout, self._clock, came, self._plugin.reserve, len(request.payload))
+        reserve, size = self._plugin.reserve, len(request.payload)
+        context = Context(call.method, timeout, self._clock, came, reserve, size, request.metadata)
         context.is_heard = is_heard
         try:
             message = call.request.FromString(request.payload)
@@ -232,11 +233,11 @@ class Stub:
 
     def _answer(self, stream_id: int, context: Context, reply: Any, error: Exception | None = None) -> None:
         """Answers a call."""
-        context.has_failed = not self._write_answer(stream_id, context, reply, error)
+        context.status = self._write_answer(stream_id, context, reply, error)
         self._plugin.answered(context)
 
-    def _write_answer(self, stream_id: int, context: Context, reply: Any, error: Exception | None) -> bool:
-        """Returns True if the answer is the reply, False if it is an error."""
+    def _write_answer(self, stream_id: int, context: Context, reply: Any, error: Exception | None) -> int:
+        """Returns the status of the answer."""
         if error is None and reply is not None:
             try:
                 _check(context.method, reply)
@@ -248,15 +249,15 @@ class Stub:
                 log.error("%s: %s", context.method, text, exc_info=error)
             self._refuse(stream_id, code, text)
             let_go_of_frames(error)
-            return False
+            return code
         try:
             with self._lock:
                 self._connection.respond(stream_id, b"" if reply is None else reply.SerializeToString())
                 self._write(self._connection.data_to_send())
         except MessageTooLarge as too_large:
             self._refuse(stream_id, Code.RESOURCE_EXHAUSTED, f"{context.method}: {too_large}")
-            return False
-        return True
+            return Code.RESOURCE_EXHAUSTED
+        return Code.OK
 
     def _refuse(self, stream_id: int, code: int, text: str) -> None:
         with self._lock:

@@ -10,11 +10,10 @@ import os
 import select
 import signal
 import socket
-import sys
 import textwrap
 import traceback
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
@@ -25,6 +24,8 @@ import pytest
 from nri import api
 from nri.testing import Flavour, Plugin, PluginFile, Runtime, launch, runtime
 from tests.daemon.forks import become
+from tests.interpreter import FIRST_LINE
+from tests.waiting import LIMIT
 from v010_adapter.cli.simulate.drop_ins import drop_in
 
 ROOT = Path(__file__).parents[2]
@@ -93,7 +94,7 @@ def executing(monkeypatch: pytest.MonkeyPatch, plugins: Plugins) -> None:
 
 
 PRELUDE = f"""\
-#!{sys.executable} -I
+{FIRST_LINE} -I
 import os, signal, sys, time
 sys.path[:0] = {[str(ROOT), str(ROOT / "adapter")]!r}
 from nri.errors import NRIError, CallError
@@ -109,7 +110,7 @@ START = api.StartContainerRequest(pod=POD, container=CONTAINER)
 
 def patient(**fields: Any) -> Flavour:
     """Returns a runtime that waits longer than a slow machine needs."""
-    return Flavour(registration_timeout=60, request_timeout=60, **fields)
+    return Flavour(registration_timeout=LIMIT, request_timeout=LIMIT, **fields)
 
 
 WILLING = """
@@ -187,8 +188,9 @@ def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plugins
     directory.path.mkdir()
     directory.config.mkdir()
     yield directory
-    for made in directory.runtimes:
-        made.stop()
+    with ExitStack() as stack:
+        for made in directory.runtimes:
+            stack.callback(made.stop)
 
 
 def dropped(of: Runtime) -> list[Plugin]:

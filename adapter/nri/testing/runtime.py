@@ -19,6 +19,7 @@ from typing import Self, cast
 from google.protobuf.message import Message
 
 from nri import api, events
+from nri.address import address
 from nri.errors import RegistrationError
 from nri.testing.flavour import Flavour
 from nri.testing.launch import PluginFile, spawn, undisturbed
@@ -60,11 +61,14 @@ class Runtime:
         """Maximum number of pods or containers in one message of a Synchronize; 0 means no maximum."""
         self.connected: list[Plugin] = []
         """All plugins that have ever connected. Their `closed` says why a connection has ended."""
+        self.metadata: dict[str, str] = {}
+        """What is sent beside the message of each call, such as the `traceparent` of a runtime that traces."""
         self.updates: Updates = []
         """The updates in answers to Synchronize, and the unsolicited ones. The caller may remove them."""
         self._output = output
         self._state = state
         self._listener: socket.socket | None = None
+        self._path = Path()
 
     @property
     def plugins(self) -> list[Plugin]:
@@ -80,7 +84,9 @@ class Runtime:
     def listen(self, path: Path) -> None:
         """Listens for external plugins. Raises OSError."""
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listener.bind(os.fspath(path))
+        self._path = path
+        with address(os.fspath(path)) as short:
+            self._listener.bind(short)
         self._listener.listen()
 
     def launch(self, file: PluginFile) -> Plugin:
@@ -147,14 +153,15 @@ class Runtime:
         for plugin in self.connected:
             plugin.close("the runtime stopped")
         if self._listener is not None:
-            if path := self._listener.getsockname():
-                Path(path).unlink(missing_ok=True)
+            if self._listener.getsockname():
+                self._path.unlink(missing_ok=True)
             self._listener.close()
             self._listener = None
 
     def _join(self, config: str) -> Plugin:
         """Takes the plugin that has connected last into service."""
         plugin = self.connected[-1]
+        plugin.metadata = self.metadata
         plugin.register()
         plugin.configure(config)
         plugin.synchronize(list(self._state_in_parts()))

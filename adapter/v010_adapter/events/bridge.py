@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from nri import Context, api
+from nri import Context, api, cgroup
 from nri.runtimes import Runtime
 from v010_adapter.base.loop import Loop
 from v010_adapter.errors import ConfigError, PluginError
@@ -16,7 +16,6 @@ from v010_adapter.events.fates import Turn
 from v010_adapter.events.first_start import FirstStart
 from v010_adapter.events.plugin_work import PluginJob, Plugins
 from v010_adapter.events.turns import Turns
-from v010_adapter.host import cgroup
 from v010_adapter.legacy.answer import with_updates
 from v010_adapter.legacy.pending_updates import PendingUpdates, Send
 from v010_adapter.legacy.plan import DELETE, REMOVALS, STATES
@@ -49,7 +48,7 @@ class Bridge:
         self._plugins = Plugins(self.runner, self.updates, settings, host_root)
         self._turns = turns
         self.ledger = Ledger(loop, turns.directory)
-        turns.on_change = self.ledger.expect_changes
+        turns.on_change = self._on_change
         turns.look()
         self.deletes = Deletes(loop, self._plugins, self.ledger, turns)
         self._is_first = True
@@ -64,6 +63,10 @@ class Bridge:
         self._loop.call_soon(self._plugins.sandboxes.log_verdict)  # the runtime waits for the answer
         self.updates.refusal = runtime.habits.no_updates
         self.updates.send = send
+
+    def _on_change(self, is_shared: bool, is_remade: bool) -> None:
+        self._loop.is_watchful = is_shared
+        self.ledger.expect_changes(is_shared, is_remade)
 
     # What happens to the runtime's events
 
@@ -191,7 +194,9 @@ class Bridge:
             "owed": len(self.ledger.ids()),
             "programs": {**accounts, **self.runner.accounts},
             "faults": list(filter(None, [self._plugins.conf_json.fault])),
-            "notes": list(filter(None, [self._plugins.sandboxes.describe(len(self._pods_of_runtime))])),
+            "notes": list(
+                filter(None, [self._plugins.sandboxes.describe(len(self._pods_of_runtime)), self.ledger.foreign])
+            ),
             "state_fault": self._turns.fault or self.ledger.fault,
         }
 

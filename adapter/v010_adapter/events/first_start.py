@@ -27,7 +27,7 @@ class FirstStart:
         self._ledger = ledger
         self._plugins = plugins
         self._directory = directory
-        self._ids: list[str] = []
+        self._ids: dict[str, None] = {}
         self.is_counting = False
         """Whether some may not count yet."""
 
@@ -41,21 +41,20 @@ class FirstStart:
         entries = self._plugins.entries()
         for target in targets if entries is None or entries else ():
             self._ledger.keep_later(target)
-            self._ids.append(target.id)
+            self._ids[target.id] = None
         self.is_counting = True
         self.count()
 
     def forget(self, id_: str) -> None:
         """Does not count an id any more: it has stopped."""
-        if id_ in self._ids:
-            self._ids.remove(id_)
+        self._ids.pop(id_, None)
 
     def count(self) -> None:
         """Counts what does not count yet, if the plugins are known."""
         entries = self._plugins.entries()
         if entries is None:
             return
-        ids, self._ids, self.is_counting = self._ids, [], False
+        ids, self._ids, self.is_counting = self._ids, {}, False
         owes = self._plugins.plans.owes_delete
         for target in filter(None, map(self._ledger.target, ids)):
             self._ledger.add_later(target.id, [e for e in entries if owes(e, is_sandbox=target.is_sandbox)])
