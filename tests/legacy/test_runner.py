@@ -31,6 +31,7 @@ def folders(tmp_path: Path) -> list[Path]:
 
 
 def program(path: Path, mode: int = 0o755) -> str:
+    path.unlink(missing_ok=True)  # only root can write to one that nobody may
     path.write_text('#!/bin/sh\necho "$0"\n')
     path.chmod(mode)
     return str(path)
@@ -71,7 +72,8 @@ def test_what_is_not_executable_is_an_error_and_no_other_takes_its_place(folders
     for mode in (0o644, 0o600, 0o000):
         path = program(folders[0] / "konfine", mode)
         assert refusal("konfine", folders) == f"plugin: konfine: {path} is not an executable file: chmod +x {path}"
-    for mode in (0o100, 0o010, 0o001):  # anybody's right to execute makes an executable
+    modes = (0o100, 0o010, 0o001) if os.geteuid() == 0 else (0o100,)  # for root, anybody's right to execute will do
+    for mode in modes:
         path = program(folders[0] / "konfine", mode)
         assert find("konfine", names(folders)) == path
     (folders[0] / "folder").mkdir()

@@ -118,7 +118,7 @@ def test_running_out_of_descriptors_is_an_error_and_leaves_nothing(loop: Stepped
     for room in range(7):
         with at_most(free[room]), pytest.raises(OSError, match="Too many open files"):
             Run(loop, path)
-        assert open_descriptors() == before
+        assert open_descriptors() <= before
         assert children() == []
     with at_most(free[7]):
         run = Run(loop, path)

@@ -12,6 +12,7 @@ from copy import copy
 from functools import partial
 from typing import Any
 
+from nri import cgroup
 from v010_adapter.base.loop import NO_TIMER, Loop, Timer
 from v010_adapter.events import reconcile
 from v010_adapter.events.fates import MINE, PAST, REPEAT, SERVED_ELSEWHERE, Fate, Stage, Turn
@@ -22,7 +23,6 @@ from v010_adapter.events.queue import Queue
 from v010_adapter.events.reconcile import Node
 from v010_adapter.events.turns import Turns
 from v010_adapter.events.work import Observer
-from v010_adapter.host import cgroup
 from v010_adapter.legacy.plan import CREATE, DELETE, UPDATE, PluginStep
 from v010_adapter.legacy.request import Target
 from v010_adapter.state.ledger import Ledger
