@@ -47,6 +47,9 @@ CALLS: dict[str, Call] = _calls()
 BY_EVENT: dict[int, Call] = {call.event: call for call in CALLS.values() if call.event}
 """The calls that are events, by event number."""
 
+END_HOLDS = frozenset(("StopContainer", "StopPodSandbox"))
+"""The events after which a container that is held must not start."""
+
 
 def mask(methods: Iterable[str]) -> int:
     """Returns the event mask of methods such as `StartContainer`; the bit of event N is N-1."""

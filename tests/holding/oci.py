@@ -7,13 +7,13 @@ import os
 import shutil
 import subprocess
 import threading
-import time
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from ..processes import PATIENCE, gone
+from ..processes import gone
+from ..waiting import LIMIT, limit
 
 BUSYBOX = "/bin/busybox"
 RUNTIMES = {"runc": ["runc"], "crun": ["crun", "--cgroup-manager=cgroupfs"]}
@@ -49,7 +49,7 @@ class Runtime:
     def run(self, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
         """Runs a command of the runtime."""
         line = [*self._enter, *RUNTIMES[self.name], "--root", str(self.root), *words]
-        return subprocess.run(line, check=False, text=True, timeout=PATIENCE, **{**QUIET, **options})
+        return subprocess.run(line, check=False, text=True, timeout=LIMIT, **{**QUIET, **options})
 
     def create(self, *program: str) -> Container:
         """Creates a container, whose program writes a line to `ran` first."""
@@ -104,7 +104,7 @@ class Container:
 
     def until_run(self) -> None:
         """Waits until its program has been executed."""
-        until(lambda: self.has_run > 0)
+        until(lambda: self.has_run > 0, "the program has run")
 
     def _write_config(self, words: list[str]) -> None:
         namespaces = [{"type": kind} for kind in ("pid", "ipc", "uts", "mount")]
@@ -135,14 +135,13 @@ class Start(threading.Thread):
 
     def ended(self) -> tuple[int, str]:
         """Waits for its end; returns the exit code and what it has said."""
-        self.join(PATIENCE)
+        self.join(LIMIT)
         assert self._done is not None, "the start does not end"
         return self._done.returncode, self._done.stderr
 
 
-def until(met: Callable[[], bool]) -> None:
+def until(met: Callable[[], bool], what: str) -> None:
     """Waits for something that nobody tells of."""
-    end = time.monotonic() + PATIENCE
-    while not met():
-        assert time.monotonic() < end, "it does not come"
-        os.sched_yield()
+    with limit(what):
+        while not met():
+            os.sched_yield()
