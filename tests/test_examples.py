@@ -17,6 +17,7 @@ from nri import api
 from nri.testing import PluginFile, Runtime
 from nri.testing.node import Node
 
+from . import interpreter
 from .runtime.fixtures import CONTAINER, POD, patient
 from .waiting import LIMIT, running
 
@@ -49,7 +50,7 @@ def install(tmp_path: Path) -> Install:
         source = (EXAMPLES / f"{name}.py").read_text()
         assert source.startswith(FIRST_LINE)
         path = tmp_path / f"10-{name}"
-        path.write_text(source.replace(FIRST_LINE, f"#!{sys.executable}\n"))
+        path.write_text(source.replace(FIRST_LINE, f"{interpreter.FIRST_LINE}\n"))
         path.chmod(0o755)
         return PluginFile(path, "10", name)
 

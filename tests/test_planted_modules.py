@@ -18,6 +18,8 @@ from v010_adapter.cli.simulate import trial
 from v010_adapter.cli.simulate.trial import Scratch
 from v010_adapter.errors import ConfigError
 
+from .interpreter import FIRST_LINE
+
 ROOT = Path(__file__).parents[1]
 COMMAND = str(Path(sys.executable).with_name("v010-adapter"))
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -103,7 +105,7 @@ OTHERS = sorted(
 def test_no_sample_and_no_example_runs_them_also_if_it_lies_there(program: Path, planted: Path, tmp_path: Path) -> None:
     """`/tmp/x.py`, where everybody can put `/tmp/json.py`: a script's own directory counts, unless it says `-I`."""
     copy = planted / f"a copy of {program.name}"
-    text = program.read_text().replace("#!/opt/v010-adapter/bin/python3", f"#!{sys.executable}")
+    text = program.read_text().replace("#!/opt/v010-adapter/bin/python3", FIRST_LINE)
     copy.write_text(text)
     copy.chmod(0o755)
     try:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
@@ -17,6 +17,7 @@ from nri.testing import FLAVOURS
 from nri.testing.contract import External, Launched, Report, Result, Running, ending, judge, starts
 from nri.testing.launch import PluginFile
 from nri.testing.node import Node
+from tests.interpreter import PYTHON
 from tests.peers.harness import require
 from tests.processes import Fifo
 from tests.runtime.fixtures import ROOT, Plugins
@@ -192,7 +193,7 @@ def test_the_examples_keep_all_rules(nri_runtime: Node, path: Path, tmp_path: Pa
     if path.stem in FILES:
         (tmp_path / "file").write_text(FILES[path.stem])
         wrapper = tmp_path / path.stem
-        wrapper.write_text(f"#!/bin/sh\nexec {sys.executable} {path} -file {tmp_path}/file\n")
+        wrapper.write_text(f"#!/bin/sh\nexec {PYTHON} {shlex.quote(str(path))} -file {tmp_path}/file\n")
         wrapper.chmod(0o755)
         path = wrapper
     assert nri_runtime.contract(path, config=config).failures == []

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ..mounts import OWN_MOUNTS, require_mounts
 from ..waiting import running
 from .harness import Node, patched, start, stop
 from .process import COMMAND, Daemon, spawn
@@ -107,12 +108,12 @@ def test_sighup_says_so_where_the_runtime_has_sent_the_configuration(node: Node)
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="entering a mount namespace needs root")
 
 
-@needs_root
 def test_a_plugin_of_the_node_runs_among_the_nodes_files(node: Node, listener: socket.socket) -> None:
     """The node has a plugin and its interpreter, the adapter's container neither.
 
     Each of the two needs modules and a conf.json, which the adapter finds where it is itself.
     """
+    require_mounts()
     node.plugin("of-the-node", node.record("of-the-node"), f"{node.bin}/interpreter")
     script = f"""
         cp {node.bin}/of-the-node {node.path}/kept
@@ -121,7 +122,7 @@ def test_a_plugin_of_the_node_runs_among_the_nodes_files(node: Node, listener: s
         mv {node.path}/kept {node.bin}/of-the-node
         echo ready
         exec sleep infinity"""
-    line = ["unshare", "--mount", "--propagation", "private", "sh", "-ec", script]
+    line = [*OWN_MOUNTS, "sh", "-ec", script]
     with running(line, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"

@@ -6,6 +6,7 @@ Without systemd as PID 1, the tests play its part: the socket that it listens on
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -85,6 +86,8 @@ def started(node: harness.Node, systemd: Systemd) -> Daemon:
     setpriv = shutil.which("setpriv")
     if setpriv is None:
         missing("setpriv is not installed")
+    if os.geteuid() != 0:
+        missing("only root can take capabilities from a service")
     found = settings(unit())
     taken = found["CapabilityBoundingSet"].removeprefix("~").lower().replace("cap_", "-").replace(" ", ",")
     config = node.path / "adapter.yaml"

@@ -253,8 +253,15 @@ def test_what_was_read_beside_another_adapter_is_read_again_when_that_has_gone(s
 
 
 NO_RECORDS = [b"", b"\n", b"0", b"[]\n", b"\xff\n{}", b'{"id":"c2"}', b"[" * 100000]
-OF_OTHERS = [b"", b"{}", b"{}\n{}\n{}", b'[]\n{}\n{}\n{"at":1.5}', b'{"id":"c2"}\n{}\n{}']
-"""What another version of the adapter may have written."""
+OF_OTHERS = [
+    b"",
+    b"{}",
+    b"{}\n{}\n{}",
+    b'[]\n{}\n{}\n{"at":1.5}',
+    b'{"id":"c2"}\n{}\n{}',
+    b'{"format":1,"id":"c2"}\n{}\n{}',
+]
+"""What no version of the adapter has written."""
 NO_RECORDS += [b"%b\n%d" % (text, crc32(text)) for text in OF_OTHERS]
 
 
@@ -271,6 +278,35 @@ def test_a_file_that_is_no_record_costs_no_other(start: Start, caplog: pytest.Lo
         assert after.fault == ""
         after.ledger.add(target("c2"), ENTRIES[0])
         assert sorted(start().ledger.ids()) == ["c1", "c2"], "a create begins the record anew"
+
+
+def test_a_record_in_another_format_is_kept_and_named(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    """A file in the next format, whose lines this version cannot know."""
+    life = start()
+    life.ledger.add(target("c1"), ENTRIES[0])
+    newer = life.state / "+pod+c2"
+    newer.write_bytes(b'{"format":%d,"of":["c2"]}\x00 and more' % (records.FORMAT + 1))
+    for _ in range(2):
+        after = start()
+        after.ledger.refresh(target("c2"))
+        assert after.ledger.ids() == ["c1"]
+        assert newer.exists()
+        assert caplog.messages == [
+            f"{newer} has format {records.FORMAT + 1}, of another version of the adapter: it is kept, and its deletes "
+            "do not come from this one"
+        ]
+        text = "records in another format, whose deletes are left to the version that has written them"
+        assert after.ledger.foreign == f"{life.state}: {text}: +pod+c2"
+        caplog.clear()
+    after.ledger.add(target("c2"), ENTRIES[0])
+    assert after.ledger.foreign == "", "a create begins the record anew"
+    newer.write_bytes(b'{"format":%d,' % (records.FORMAT + 1))
+    other = start()
+    assert other.ledger.foreign
+    newer.unlink()
+    other.ledger.read_all()
+    other.loop.settle()
+    assert other.ledger.foreign == "", "the other version has run its deletes"
 
 
 def test_what_a_killed_process_has_not_finished_is_removed_by_one_that_is_alone(start: Start) -> None:

@@ -17,6 +17,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from .. import interpreter
 from ..waiting import limit, running
 from .build import NEWEST
 from .harness import PATIENT, GoRuntime, Reply
@@ -45,7 +46,7 @@ def install(runtime: GoRuntime, example: Path, name: str, config: str = "") -> N
     source = example.read_text()
     assert source.startswith(FIRST_LINE)
     program = runtime.directory / "plugins" / name
-    program.write_text(source.replace(FIRST_LINE, f"#!{sys.executable}\n"))
+    program.write_text(source.replace(FIRST_LINE, f"{interpreter.FIRST_LINE}\n"))
     program.chmod(0o755)
     (runtime.directory / "conf.d" / f"{name}.conf").write_text(config)
 

@@ -10,7 +10,6 @@ import os
 import select
 import signal
 import socket
-import sys
 import textwrap
 import traceback
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ import pytest
 from nri import api
 from nri.testing import Flavour, Plugin, PluginFile, Runtime, launch, runtime
 from tests.daemon.forks import become
+from tests.interpreter import FIRST_LINE
 from tests.waiting import LIMIT
 from v010_adapter.cli.simulate.drop_ins import drop_in
 
@@ -94,7 +94,7 @@ def executing(monkeypatch: pytest.MonkeyPatch, plugins: Plugins) -> None:
 
 
 PRELUDE = f"""\
-#!{sys.executable} -I
+{FIRST_LINE} -I
 import os, signal, sys, time
 sys.path[:0] = {[str(ROOT), str(ROOT / "adapter")]!r}
 from nri.errors import NRIError, CallError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shlex
 import sys
 import tempfile
 from collections import defaultdict
@@ -187,8 +188,8 @@ class Node(Runtime):
         program = path
         if path.suffix == ".py":
             program = Path(self._directory.name, f"{len(self.connected)}-{path.stem}")
-            code = f"import runpy\nrunpy.run_path({str(path)!r}, run_name='__main__')\n"
-            program.write_text(f"#!{sys.executable}\n{code}")
+            # A first line that names this Python would end at a space of its path.
+            program.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, str(path)])} "$@"\n')
             program.chmod(0o755)
         return PluginFile(program, idx or (named[1] if named else "10"), base, config)
 

@@ -19,6 +19,7 @@ from typing import Self, cast
 from google.protobuf.message import Message
 
 from nri import api, events
+from nri.address import address
 from nri.errors import RegistrationError
 from nri.testing.flavour import Flavour
 from nri.testing.launch import PluginFile, spawn, undisturbed
@@ -67,6 +68,7 @@ class Runtime:
         self._output = output
         self._state = state
         self._listener: socket.socket | None = None
+        self._path = Path()
 
     @property
     def plugins(self) -> list[Plugin]:
@@ -82,7 +84,9 @@ class Runtime:
     def listen(self, path: Path) -> None:
         """Listens for external plugins. Raises OSError."""
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listener.bind(os.fspath(path))
+        self._path = path
+        with address(os.fspath(path)) as short:
+            self._listener.bind(short)
         self._listener.listen()
 
     def launch(self, file: PluginFile) -> Plugin:
@@ -149,8 +153,8 @@ class Runtime:
         for plugin in self.connected:
             plugin.close("the runtime stopped")
         if self._listener is not None:
-            if path := self._listener.getsockname():
-                Path(path).unlink(missing_ok=True)
+            if self._listener.getsockname():
+                self._path.unlink(missing_ok=True)
             self._listener.close()
             self._listener = None
 

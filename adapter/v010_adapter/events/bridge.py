@@ -194,7 +194,9 @@ class Bridge:
             "owed": len(self.ledger.ids()),
             "programs": {**accounts, **self.runner.accounts},
             "faults": list(filter(None, [self._plugins.conf_json.fault])),
-            "notes": list(filter(None, [self._plugins.sandboxes.describe(len(self._pods_of_runtime))])),
+            "notes": list(
+                filter(None, [self._plugins.sandboxes.describe(len(self._pods_of_runtime)), self.ledger.foreign])
+            ),
             "state_fault": self._turns.fault or self.ledger.fault,
         }
 

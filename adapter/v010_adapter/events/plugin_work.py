@@ -22,7 +22,6 @@ from v010_adapter.legacy.pending_updates import PendingUpdates
 from v010_adapter.legacy.plan import DELETE, STATES, Plans, PluginStep
 from v010_adapter.legacy.request import Target
 from v010_adapter.legacy.sandboxes import Sandboxes
-from v010_adapter.programs.output import complaint, quoted
 from v010_adapter.programs.process import Process, Program
 from v010_adapter.programs.runner import Runner
 from v010_adapter.programs.step import Failure
@@ -220,8 +219,7 @@ class PluginJob(Driver[PluginStep]):
         except NotAdjustable as refused:
             return Read(Failure(str(refused)), parsed.typos, wishes)
         except result.ResultError as reason:
-            output = f", output: {quoted(process.stdout)}" if process.stdout.strip() else ""
-            return Read(Failure(f"no result ({reason}), {process.ending}{output}{complaint(process)}"))
+            return Read(Failure(f"no result ({reason}), {process.ending}"))
         return Read(parsed, parsed.typos, wishes)
 
     def _taken(self, step: PluginStep, process: Process, read: Read) -> result.Result | Failure:

@@ -14,7 +14,6 @@ from nri.deferred import in_turn
 from v010_adapter.base.loop import NO_TIMER, Timer
 from v010_adapter.errors import ProgramError
 from v010_adapter.events.life import ENDED, SPAWN, WAITING, Action, Actions, Chain
-from v010_adapter.programs.output import quoted
 from v010_adapter.programs.process import Process, Program
 from v010_adapter.programs.runner import DONE, FAILED, LATE, Outcome, Runner
 from v010_adapter.programs.step import Failure, Step
@@ -351,8 +350,9 @@ def _safely(driver: Driver[Any], doing: object, instead: T, function: Callable[.
 
 
 def _log_bug(driver: Driver[Any], doing: object) -> None:
-    printed = driver._process and quoted(driver._process.stdout)
-    log.exception("a bug: %s: %s (its program has printed: %s)", driver, doing, printed)
+    log.exception("a bug: %s: %s", driver, doing)
+    if driver._process is not None:
+        log.debug("%s: its program has printed: %s", driver, driver._process.stdout)
 
 
 def _kill_if_asked(driver: Driver[Any]) -> None:

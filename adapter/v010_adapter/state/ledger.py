@@ -29,6 +29,9 @@ log = logging.getLogger(__name__)
 
 RETRY = 1.0
 """Seconds until records that could not be written or read are tried again."""
+FOREIGN = (
+    "%s/%s has format %d, of another version of the adapter: it is kept, and its deletes do not come from this one"
+)
 SLICE, LEAST = 100 << 10, 1 << 10
 """Bytes of records that are made, written or read in one turn of the loop, which take a few milliseconds.
 
@@ -51,6 +54,8 @@ class Ledger:
         """Whether another adapter may write records."""
         self._is_read = False
         """Whether all files have been read since that was so."""
+        self._foreign: set[str] = set()
+        """The names of the files that another version of the adapter has written, in another format."""
         self._on_read: list[Callable[[], object]] = []
         self._on_written: list[Callable[[], object]] = []
         self._work: Iterator[int] | None = None
@@ -90,6 +95,12 @@ class Ledger:
         for name in () if self.is_current else self._names(records.prefix_of(pod)) or ():
             self._read(name)
         return [id_ for id_, record in self._records.items() if record.target.sandbox_id == pod != id_]
+
+    @property
+    def foreign(self) -> str:
+        """Which records are left to another version of the adapter; empty if there are none."""
+        text = "{}: records in another format, whose deletes are left to the version that has written them: {:.1000}"
+        return text.format(self._directory.path, ", ".join(sorted(self._foreign))) if self._foreign else ""
 
     # Creates and deletes
 
@@ -191,7 +202,7 @@ class Ledger:
         if id_ in self._unwritten:
             pass  # memory counts
         elif text is not None and found is None:
-            self._mend(name, known)
+            self._mend(name, text, known)
         elif known is not None:
             owed = found.owed if found is not None else {}
             known.owed = {key: create for key, create in owed.items() if key not in known.running}
@@ -199,10 +210,17 @@ class Ledger:
             self._records[id_] = found
         return len(text or b"")
 
-    def _mend(self, name: str, known: Record | None) -> None:
-        """A file is damaged: it is written again. If it is unknown here and to others, it is removed."""
+    def _mend(self, name: str, text: bytes, known: Record | None) -> None:
+        """A file is damaged: it is written again. If it is unknown here and to others, it is removed.
+
+        A file in another format is left as it is, unless memory has a record with this name.
+        """
         if known is not None and (known.owed or known.running):
             self._write_later(known)
+        elif (number := records.format_of(text)) not in (0, records.FORMAT):
+            if name not in self._foreign:
+                log.warning(FOREIGN, self._directory.path, name, number)
+            self._foreign.add(name)
         elif not self._is_shared:
             log.warning("%s/%s is damaged: the deletes that it had do not come", self._directory.path, name)
             with suppress(OSError):
@@ -214,6 +232,7 @@ class Ledger:
         """Makes a file be as memory has its record; later, if that fails."""
         self._unwritten.pop(record.target.id, None)
         record.cut()
+        self._foreign.discard(record.name)
         try:
             self._directory.replace(record.name, records.encode(record))
         except OSError as error:
@@ -296,6 +315,7 @@ class Ledger:
     def _read_each(self) -> Iterator[int]:
         names = self._names(records.PREFIX)
         is_read = names is not None
+        self._foreign.intersection_update(names or ())
         known = {record.name: id_ for id_, record in self._records.items()}  # others may have run their deletes
         for name, id_ in {**dict.fromkeys(names or (), ""), **known}.items():
             size = self._read(name, id_)
