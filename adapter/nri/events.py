@@ -48,6 +48,9 @@ CALLS: dict[str, Call] = _calls()
 BY_EVENT: dict[int, Call] = {call.event: call for call in CALLS.values() if call.event}
 """The calls that are events, by event number."""
 
+END_HOLDS = frozenset(("StopContainer", "StopPodSandbox"))
+"""The events after which a container that is held must not start."""
+
 
 def named(method: str) -> Call:
     """Returns the call of an event. Raises ValueError for an unknown one, which names the most similar."""
