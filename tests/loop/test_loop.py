@@ -12,7 +12,6 @@ import pytest
 from v010_adapter.base.loop import FEW_TIMERS, SHORT_WAIT, STALL, WRITE, Loop, Timer
 
 from ..nri.runtime import Clock
-from ..processes import impatience
 
 Make = Callable[..., int]
 """Makes a descriptor from which so many bytes, or none, can be read, one at a time; there is always room to write."""
@@ -27,12 +26,6 @@ class Calls(list[str]):
             then()
 
         return callback
-
-
-@pytest.fixture(autouse=True)
-def patience() -> Iterator[None]:
-    with impatience("the loop does not stop"):
-        yield
 
 
 @pytest.fixture

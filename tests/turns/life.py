@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from v010_adapter.base.loop import Timer
 
+from ..waiting import LIMIT
+
 if TYPE_CHECKING:
     from .world import World
 
@@ -99,7 +101,7 @@ class Life:
         """Lets a thread run until the callback ends, or is stopped."""
         before, self.world.current = self.world.current, self
         begin()
-        self._is_back.acquire()
+        assert self._is_back.acquire(timeout=LIMIT), f"{self} does not come back"
         if not self.is_stopped and not self.is_ready:
             self.quiet_at = self.world.clock.now
         self.world.current = before

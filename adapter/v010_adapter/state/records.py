@@ -18,8 +18,6 @@ from v010_adapter.legacy.config import Entry
 from v010_adapter.legacy.request import Target
 from v010_adapter.state.runtime_directory import file_name
 
-MOST_KEPT = 32 << 10
-"""Maximum bytes of spec and labels together. A larger pair is left out: pod authors choose its size."""
 FORMAT = 1
 """The number of the format. It changes with what the lines mean."""
 _FORMAT = re.compile(rb'\{"format":(\d+),')
@@ -45,13 +43,18 @@ class Record:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        """As its creates knew it."""
+        """As its creates knew it. What a Synchronize has told has NRI's messages until `cut`."""
         self.name = name_of(target)
         """The name of its file."""
         self.owed: dict[Key, Create] = {}
         """The creates whose delete has not begun."""
         self.running: dict[Key, Create] = {}
         """The creates whose delete has begun in this process. For other processes they are owed."""
+
+    def cut(self) -> int:
+        """Lets go of NRI's messages; returns the bytes that are kept."""
+        self.target = self.target.kept()
+        return len(self.target.spec) + len(self.target.labels)
 
     def add(self, entry: Entry, at: float) -> bool:
         """Adds a create; returns whether its plugin was owed no delete. Else only the moment is new."""
@@ -100,15 +103,12 @@ def _known(target: Target, started: int) -> tuple[bytes, int]:
 
     `started` may be found out between two events.
     """
-    spec, labels = target.spec, target.labels
-    if len(spec) + len(labels) > MOST_KEPT:
-        spec, labels = b'{"resources":null}', b"{}"
     text = (
         f'{{"format":{FORMAT},"id":{_quote(target.id)},"names":[{",".join(map(_quote, target.names))}],'
         f'"sandbox":{_quote(target.sandbox_id)},"pid":{target.pid},"started":{started},'
         f'"cgroup":{_quote(target.cgroups_path)}}}'
     )
-    lines = b"%b\n%b\n%b" % (text.encode(), spec, labels)
+    lines = b"%b\n%b\n%b" % (text.encode(), target.spec, target.labels)
     return lines, crc32(lines)
 
 
