@@ -178,6 +178,17 @@ def test_a_full_disk_is_tried_once_in_a_while(start: Start, loop: SteppedLoop, m
     assert tries == ["+pod+c1", "+pod+c2", "+pod+c1"], "what fails now fails for the others, too"
 
 
+def test_a_disk_that_gets_full_leaves_no_half_of_a_record(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    life = start()
+    life.ledger.add(target(), ENTRIES[0])
+    path = life.state / name_of(target())
+    before, write = path.read_bytes(), os.write
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", lambda fd, text: write(fd, text[:10]))
+        life.ledger.add(target(), ENTRIES[1])
+    assert path.read_bytes() == before
+
+
 # Other adapters
 
 

@@ -444,6 +444,28 @@ def test_an_adapter_that_joins_while_another_one_does_locks_the_byte_of_its_own_
     assert not second.turns.has_others
 
 
+def test_who_looks_while_another_one_joins_looks_again_when_that_one_has_joined(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = start(), start(joined=False)
+    lock = TurnsFile.lock
+
+    def lock_after_a_look(self: TurnsFile, *of: int) -> bool:
+        monkeypatch.setattr(TurnsFile, "lock", lock)
+        assert not first.turns.look(), "the line is there, and its byte is not locked"
+        return lock(self, *of)
+
+    monkeypatch.setattr(TurnsFile, "lock", lock_after_a_look)
+    second.turns.join()
+    assert first.turns.look()
+
+
+def test_an_event_after_a_join_has_not_come_to_those_who_had_gone_before(start: Start) -> None:
+    adapter = start()
+    turn = adapter.turns.turn("StartContainer", "pod", "c1", 0.0, timeout=1e6)
+    assert not adapter.turns.is_shared(turn)
+
+
 def test_two_that_find_the_file_removed_use_one_new_file(start: Start) -> None:
     adapters = [start() for _ in range(3)]
     file(adapters[0]).unlink()
