@@ -95,7 +95,7 @@ class Input(Key):
     SENT = auto()
     """The runtime has got the answer, or will never get it. Other adapters have been told (`Turns.end`)."""
     SETTLED = auto()
-    """The answer has been sent, and no program that was left runs."""
+    """In place of the last LEFT_ENDED or SENT: the answer has been sent, and no program that was left runs."""
 
 
 class Action(Key):
@@ -188,8 +188,8 @@ TRANSITIONS: Mapping[LifeState, Row] = {
         _LIMIT: (_START, _END),
     },
     ENDING: {
-        Input.LEFT_ENDED: _always(ENDING, Action.SETTLE),
-        _SENT: _always(ENDING, Action.SETTLE),
+        Input.LEFT_ENDED: _always(ENDING),
+        _SENT: _always(ENDING),
         Input.SETTLED: _always(OVER, Action.GIVE_BACK),
     },
     OVER: {},
@@ -241,9 +241,10 @@ class Life(Generic[S]):
         if transitions is None or (self.is_answered and input_ is _TIME_IS_UP):
             raise LocalProtocolError(f"{input_.name} in state {self.state.name}{', answered' * self.is_answered}")
         self.state, actions = transitions[self._has_steps and not self.steps]
-        if self.is_answered:
-            return tuple(action for action in actions if action is not ANSWER)
-        self.is_answered = ANSWER in actions
+        if ANSWER in actions:
+            if self.is_answered:
+                return tuple(action for action in actions if action is not ANSWER)
+            self.is_answered = True
         return actions
 
     def drop(self, input_: Input) -> Actions:

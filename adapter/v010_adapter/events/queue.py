@@ -93,7 +93,8 @@ class Queue:
                     work.after.remove(ended)
                     if not work.after and work.life.state is QUEUED:
                         self._start(work)
-            self._call_if_idle()
+            if self._on_idle is not None:
+                self._call_if_idle()
 
     # The end
 

@@ -77,6 +77,7 @@ class Serving:
         self._loop = loop
         self._turns = turns
         self._runtime = Runtime()
+        self._hides_refused = False
         self._unanswered: dict[Context, tuple[Turn, PluginWork | None]] = {}
         """The events without an answer, each with its work if plugins may run at it."""
         self.serves = self._is_decided = False
@@ -120,6 +121,7 @@ class Serving:
     def set_runtime(self, runtime: Runtime, *, with_hooks: bool = False) -> None:
         """Learns which runtime this is, and whether hooks are ours to inject."""
         self._runtime = runtime
+        self._hides_refused = runtime.habits.hides_refused
         self.plugins.set_runtime(runtime, self._link.runtime_pid)
         self._loop.call_soon(self.plugins.sandboxes.log_verdict)  # the runtime waits for the answer
         self.updates.refusal = runtime.habits.no_updates
@@ -156,7 +158,9 @@ class Serving:
         """
         unanswered, self._unanswered = self._unanswered, {}
         for turn, work in unanswered.values():
-            self._tell(turn, work, None)
+            if work is not None:
+                self._turns.end(turn, None)
+                work.on_sent()
         self.updates.on_runtime_gone()
         self.deletes.on_runtime_gone()
         self.deletes.queue.on_runtime_gone()
@@ -267,9 +271,12 @@ class Serving:
         """
         turn, work = self._unanswered.pop(context, (None, None))
         if turn is not None:
-            is_late = not context.is_heard or context.remaining() <= 0
-            self._tell(turn, work, None if is_late else State.FAILED if context.has_failed else State.ANSWERED)
-            if self._runtime.habits.hides_refused and context.has_failed and context.method == CREATION:
+            if work is not None:
+                if turn.is_noted:
+                    is_late = not context.is_heard or context.remaining() <= 0
+                    self._turns.end(turn, None if is_late else State.FAILED if context.has_failed else State.ANSWERED)
+                work.on_sent()
+            if self._hides_refused and context.has_failed and context.method == CREATION:
                 is_sure = context.is_heard and context.remaining() > context.came - turn.quiet_at
                 if is_sure:
                     self._loop.call_soon(lambda: self.run_for_gone(turn.id))
@@ -277,12 +284,6 @@ class Serving:
                 self._note_served(is_ours=not self.serves)
         if self._standby is not None:
             self._standby.on_answered()
-
-    def _tell(self, turn: Turn, work: PluginWork | None, state: State | None) -> None:
-        """Tells other adapters, and the work, that the runtime has the answer; `state` is None if it has not."""
-        if work is not None:
-            self._turns.end(turn, state)
-            work.on_sent()
 
     def _note_served(self, *, is_ours: bool) -> None:
         """Notes which adapter does the work: programs that stand by and ports belong to that one."""

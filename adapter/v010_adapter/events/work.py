@@ -134,7 +134,7 @@ class Work(ABC, Generic[S]):
     def on_sent(self) -> None:
         """The runtime has got the answer, or never gets it."""
         self._is_sent = True
-        self._do(self.life.receive(Input.SENT))
+        self._do(self.life.receive(Input.SETTLED if self._is_settled else Input.SENT))
 
     # Actions
 
@@ -234,15 +234,20 @@ class Work(ABC, Generic[S]):
         timer = self._left.pop(process, None)
         if timer is not None:
             timer.cancel()
-            self._do(self.life.receive(Input.LEFT_ENDED))
+            self._do(self.life.receive(Input.SETTLED if self._is_settled else Input.LEFT_ENDED))
+
+    @property
+    def _is_settled(self) -> bool:
+        """Whether the work waits for nothing any more. If programs work on, a delete must not overtake its create."""
+        return self.life.state is ENDING and self._is_sent and not self._left
 
     def _settle(self) -> Actions | None:
-        """Lets the next works start, if nothing is waited for: a delete must not overtake its create."""
-        if self.life.state is not ENDING or self._left or not self._is_sent:
-            return None
+        return self.life.receive(Input.SETTLED) if self._is_settled else None
+
+    def _end(self) -> None:
         if self._goes_on:
             log.info("%s: it has ended after the answer", self)
-        return self.life.receive(Input.SETTLED)
+        self._give_back()
 
     # Inputs
 
@@ -361,5 +366,5 @@ _ACTIONS: Mapping[Action, Callable[[Work[Any]], Actions | None]] = {
     Action.LEAVE: Work._leave,
     Action.LET_WORK: _let_work,
     Action.SETTLE: Work._settle,
-    Action.GIVE_BACK: lambda work: work._give_back(),
+    Action.GIVE_BACK: Work._end,
 }
