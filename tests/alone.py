@@ -89,12 +89,12 @@ class PluginServing(Serving):
         try:
             answer = self.on_event(request, context)
         except Exception:
-            context.has_failed = True
+            context.status = 2
             self.on_answered(context)
             raise
 
         def send(reply: Any, error: Exception | None) -> None:
-            context.has_failed = error is not None
+            context.status = 0 if error is None else 2
             sent.complete(reply, error)
             self.on_answered(context)
 

@@ -1,4 +1,4 @@
-"""What holds for all tests: how far property tests search, and that no test leaves a process or a descriptor behind.
+"""What holds for all tests: how far property tests search, how long a test may take, and what it may not leave behind.
 
 All that is random in a run follows from one number, which the end of the run prints: TEST_SEED repeats it. In CI each
 search tries all the examples it asks for, elsewhere no more than BRIEF of them.
@@ -10,6 +10,7 @@ import os
 import random
 import signal
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from hypothesis import HealthCheck, settings
 from pytest_nri import nri_runtime  # noqa: F401 - in a clone nothing else may have loaded it
 
 from .processes import Fifo, Programs, SteppedLoop, children, open_descriptors
+from .waiting import WHOLE, limit
 
 # How fast the machine is decides about no test.
 settings.register_profile(
@@ -66,6 +68,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 setattr(owner, name, settings(asked, max_examples=BRIEF))
 
 
+def limited(item: pytest.Item) -> Generator[None, object, object]:
+    """Limits a test, or all its fixtures."""
+    with limit(item.name, WHOLE):
+        return (yield)
+
+
+pytest_runtest_setup = pytest.hookimpl(wrapper=True, trylast=True)(limited)
+pytest_runtest_call = pytest.hookimpl(wrapper=True, trylast=True)(limited)
+pytest_runtest_teardown = pytest.hookimpl(wrapper=True, trylast=True)(limited)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Escapes lone surrogates in captured log lines: xdist's workers cannot send them."""
@@ -74,18 +87,26 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
+@pytest.fixture(autouse=True)
+def no_process_is_left() -> Iterator[None]:
+    """Fails a test that leaves processes or zombies, and ends them, so that they fail no other test."""
+    before = children()
+    yield
+    left = [pid for pid in children() if pid not in before]
+    for pid in left:
+        with suppress(ProcessLookupError, ChildProcessError):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+    assert left == [], "children are left, or zombies"
+
+
 @pytest.fixture
 def loop() -> Iterator[SteppedLoop]:
-    """A loop; when the test is over, nothing that was started on it may be left."""
+    """A loop; when the test is over, nothing that was opened on it may be left."""
     before = open_descriptors()
     loop = SteppedLoop()
     yield loop
     loop.close()
-    left = children()
-    for pid in left:  # not to spoil the tests to come
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-    assert left == [], "children are left, or zombies"
     assert open_descriptors() <= before, "descriptors are left open"
 
 

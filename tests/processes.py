@@ -4,36 +4,16 @@ from __future__ import annotations
 
 import os
 import select
-import signal
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-
-import pytest
 
 from v010_adapter.base.loop import READ, Loop, Timer
 
-PATIENCE = 60
-"""Seconds, by the real clock, after which a test that waits for something has failed."""
+from .waiting import limit
+
 NO_PROCESS = (1 << 22) + 1
 """A pid above the kernel's highest. A small one is a process of the kernel on a machine that has just started."""
-
-
-@contextmanager
-def impatience(what: str, seconds: int = PATIENCE) -> Iterator[None]:
-    """Fails what waits too long."""
-
-    def give_up(*_: object) -> None:
-        pytest.fail(f"nothing happens: {what}")
-
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 class SteppedLoop(Loop):
@@ -49,7 +29,7 @@ class SteppedLoop(Loop):
     def until(self, met: Callable[[], bool], what: str = "") -> None:
         """Runs until a condition holds, which is looked at after each callback."""
         self._met = met
-        with impatience(what):
+        with limit(what):
             while not met():
                 self.run()
                 self._complain()
@@ -142,7 +122,8 @@ class Fifo:
 
     def get(self) -> str:
         """Waits for a program to put a line in."""
-        assert select.select([self.fd], [], [], PATIENCE)[0], f"nothing comes through {self.path}"
+        with limit(f"nothing comes through {self.path}"):
+            select.select([self.fd], [], [])
         return os.read(self.fd, 4096).decode()
 
     def close(self) -> None:
@@ -167,20 +148,44 @@ def gone(*pids: int) -> None:
     for pid in pids:
         with suppress(ProcessLookupError):
             process = os.pidfd_open(pid)
-            assert select.select([process], [], [], PATIENCE)[0], f"process {pid} does not end"
-            os.close(process)
+            try:
+                ended(process, f"process {pid} does not end")
+            finally:
+                os.close(process)
+
+
+def ended(process: int, what: str = "the process does not end") -> None:
+    """Waits for the end of the process of a pidfd."""
+    with limit(what):
+        select.select([process], [], [])
 
 
 def reaped(pid: int) -> None:
     """Waits until the parent of a process that has ended has reaped it, of which the kernel tells nobody else."""
-    until = time.monotonic() + PATIENCE
-    while Path(f"/proc/{pid}").exists():
-        assert time.monotonic() < until, f"process {pid} is not reaped"
-        os.sched_yield()
+    with limit(f"process {pid} is not reaped"):
+        while Path(f"/proc/{pid}").exists():
+            os.sched_yield()
 
 
 def children() -> list[int]:
     """Our children, zombies included."""
-    lists = list(Path("/proc/self/task").glob("*/children"))
-    assert lists, "this kernel does not tell a process's children"
-    return [int(pid) for path in lists for pid in path.read_text().split()]
+    return list(children_of(os.getpid()))
+
+
+def children_of(pid: int) -> dict[int, str]:
+    """A process's children, zombies included: their state by their pid."""
+    lists = list(Path(f"/proc/{pid}/task").glob("*/children"))
+    assert lists or not Path(f"/proc/{pid}").exists(), "this kernel does not tell a process's children"
+    found = {}
+    for path in lists:
+        for child in map(int, _read_if_there(path).split()):
+            if stat := _read_if_there(Path(f"/proc/{child}/stat")):
+                found[child] = stat.rpartition(")")[2].split()[0]
+    return found
+
+
+def _read_if_there(path: Path) -> str:
+    """The text of a file of /proc; empty if its process or thread has gone."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return path.read_text()
+    return ""

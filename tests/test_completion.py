@@ -51,7 +51,7 @@ def shell(name: str) -> str:
 
 
 def ran(*command: str) -> list[str]:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.splitlines()
 

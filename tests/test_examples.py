@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from nri import api
 from nri.testing import PluginFile, Runtime
 from nri.testing.node import Node
 
+from . import interpreter
 from .runtime.fixtures import CONTAINER, POD, patient
+from .waiting import LIMIT, running
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 FIRST_LINE = "#!/opt/v010-adapter/bin/python3 -I\n"
@@ -47,7 +50,7 @@ def install(tmp_path: Path) -> Install:
         source = (EXAMPLES / f"{name}.py").read_text()
         assert source.startswith(FIRST_LINE)
         path = tmp_path / f"10-{name}"
-        path.write_text(source.replace(FIRST_LINE, f"#!{sys.executable}\n"))
+        path.write_text(source.replace(FIRST_LINE, f"{interpreter.FIRST_LINE}\n"))
         path.chmod(0o755)
         return PluginFile(path, "10", name)
 
@@ -71,20 +74,21 @@ def test_an_example_works_if_launched_and_if_started_by_hand(name: str, install:
         plugin = runtime.launch(install(name))
         assert is_made(runtime, name)
         assert not plugin.closed
-    with Runtime(patient()) as runtime:
-        process = by_hand(runtime, install(name), tmp_path / "nri.sock")
+    with Runtime(patient()) as runtime, by_hand(runtime, install(name), tmp_path / "nri.sock") as process:
         assert is_made(runtime, name)
-    process.communicate(timeout=60)
+        runtime.stop()
+        process.communicate()
     assert process.returncode == 0  # the runtime has closed the connection
 
 
-def by_hand(runtime: Runtime, installed: PluginFile, socket: Path) -> subprocess.Popen[str]:
+@contextmanager
+def by_hand(runtime: Runtime, installed: PluginFile, socket: Path) -> Iterator[subprocess.Popen[str]]:
     """Starts an example beside a runtime, as at a shell."""
     runtime.listen(socket)
     words = [str(installed.path), "-socket", str(socket)]
-    started = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
-    assert not runtime.accept(60).closed
-    return started
+    with running(words, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as started:
+        assert not runtime.accept(LIMIT).closed
+        yield started
 
 
 def simulated(*words: str | Path) -> dict[str, Any]:
@@ -101,12 +105,13 @@ def test_the_dra_driver_follows_who_uses_a_claim(install: Install, tmp_path: Pat
 
     with Runtime(patient()) as runtime:
         runtime.containers = [user("a")]
-        process = by_hand(runtime, install("dra_driver"), tmp_path / "nri.sock")
-        runtime.event("StartContainer", api.StartContainerRequest(pod=POD, container=user("b")))
-        runtime.event("StopContainer", api.StopContainerRequest(pod=POD, container=user("a")))
-        runtime.event("StartContainer", api.StartContainerRequest(pod=POD, container=user("c", "gpu-1")))
-        runtime.event("StopContainer", api.StopContainerRequest(pod=POD, container=user("b")))
-    assert process.communicate(timeout=60)[0] == "gpu-0 is in use\ngpu-1 is in use\ngpu-0 is free\n"
+        with by_hand(runtime, install("dra_driver"), tmp_path / "nri.sock") as process:
+            runtime.event("StartContainer", api.StartContainerRequest(pod=POD, container=user("b")))
+            runtime.event("StopContainer", api.StopContainerRequest(pod=POD, container=user("a")))
+            runtime.event("StartContainer", api.StartContainerRequest(pod=POD, container=user("c", "gpu-1")))
+            runtime.event("StopContainer", api.StopContainerRequest(pod=POD, container=user("b")))
+            runtime.stop()
+            assert process.communicate()[0] == "gpu-0 is in use\ngpu-1 is in use\ngpu-0 is free\n"
 
 
 def test_the_one_shot_mounts_a_file_into_containers_with_a_gpu(tmp_path: Path) -> None:
@@ -121,7 +126,7 @@ def test_the_one_shot_mounts_a_file_into_containers_with_a_gpu(tmp_path: Path) -
 def test_the_agent_mounts_what_pods_ask_for_under_one_runtime_after_another(nri_runtime: Node, tmp_path: Path) -> None:
     words = ["-I", str(EXAMPLES / "agent.py"), "-socket", str(nri_runtime.socket), "-store", str(tmp_path)]
     asking: dict[str, Any] = {"id": "p", "annotations": {"data.example.com/name": "model"}}
-    with subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True) as process:
+    with running([sys.executable, *words], stdout=subprocess.PIPE, text=True) as process:
         for _ in range(2):
             nri_runtime.accept()
             created = nri_runtime.play(asking)["CreateContainer"].adjust
@@ -133,7 +138,7 @@ def test_the_agent_mounts_what_pods_ask_for_under_one_runtime_after_another(nri_
             nri_runtime.lose()
         nri_runtime.accept()
         process.terminate()
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate()
     assert process.returncode == 0
     joined = "joined: {} pods have data\nleft: {}\n".format
     gone = "the runtime has gone"

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from nri.syslog import BACKLOG, MAX_LINE, Syslog
-from tests.processes import PATIENCE, impatience
+from tests.waiting import limit
 from v010_adapter.monitoring import logs
 from v010_adapter.monitoring.log_handlers import LineFormatter, Stderr
 from v010_adapter.settings import LogSettings
@@ -37,9 +37,10 @@ class Receiver:
 
     def until(self, text: str) -> str:
         """Waits for a line that has this text, and returns it."""
-        while not (found := [line for line in self.lines if text in line]):
-            assert select.select([self._socket], [], [], PATIENCE)[0], f"{text} never comes: {self.lines}"
-            self.lines += self.read()
+        with limit(lambda: f"{text} never comes: {self.lines}"):
+            while not (found := [line for line in self.lines if text in line]):
+                select.select([self._socket], [], [])
+                self.lines += self.read()
         return found[0]
 
     def read(self) -> list[str]:
@@ -59,13 +60,6 @@ class Receiver:
     def stop(self) -> None:
         self._socket.close()
         self.path.unlink(missing_ok=True)
-
-
-@pytest.fixture(autouse=True)
-def nothing_waits() -> Iterator[None]:
-    """Ends a test that hangs, which is what a handler that waits would do."""
-    with impatience("somebody waits"):
-        yield
 
 
 @pytest.fixture
@@ -211,7 +205,7 @@ logging.getLogger().info("hello")
 def test_target_auto_means_syslog_where_stderr_is_lost(receiver: Receiver, tmp_path: Path, stderr: str) -> None:
     redirection = "2>&-" if stderr == "closed" else f"2>{stderr}"
     command = ["/bin/sh", "-c", f'exec "$0" "$@" {redirection}', sys.executable, "-P", "-c", AUTO, str(receiver.path)]
-    subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
+    subprocess.run(command, cwd=tmp_path, check=True)
     told = [line.partition("]: ")[2] for line in receiver.read()]
     assert told == ([] if stderr == "file" else ["hello"])
     assert stderr != "file" or (tmp_path / "file").read_text().endswith("INFO hello\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -11,6 +12,7 @@ from nri.errors import NRIError, nearest
 from nri.proto import nri_pb2 as api
 
 if TYPE_CHECKING:
+    from nri.holding.holds import Hold, OnFailure
     from nri.updating import Updating
 
 T = TypeVar("T")
@@ -18,14 +20,21 @@ T = TypeVar("T")
 RESERVE = 0.1
 """Seconds. The answer to a call should be sent this long before the call's deadline, or earlier."""
 
+_SPAN = "(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
+_TRACEPARENT = re.compile(f"00-{_SPAN}|(?!00|ff)[0-9a-f]{{2}}-{_SPAN}(-[!-~]*)?")
+"""Version, trace, span, flags. A later version may have more fields (W3C Trace Context, 3.2)."""
+
 Handled: TypeAlias = Answer[T] | Coroutine[Any, Any, T | None]
 """What a handler returns: an `Answer`, or the coroutine of an `async def` handler."""
 
 
 class Context:
-    """The method and the deadline of a call."""
+    """The method, the deadline and the metadata of a call."""
 
-    __slots__ = ("_clock", "_most", "_reserve", "came", "deadline", "due", "has_failed", "is_heard", "method", "size")
+    __slots__ = (
+        *("_clock", "_most", "_pairs", "_reserve", "came", "deadline", "due", "holder", "is_answered", "is_heard"),
+        *("method", "size", "status"),
+    )
 
     def __init__(
         self,
@@ -35,10 +44,11 @@ class Context:
         came: float,
         reserve: float = RESERVE,
         size: int = 0,
+        metadata: Iterable[tuple[str, str]] = (),
     ) -> None:
         """Takes the method's name, the timeout in seconds, the clock, and when the call came on that clock.
 
-        `reserve` is in seconds, too. The clock is time.monotonic, except in tests.
+        `reserve` is in seconds, too. The clock is time.monotonic, except in tests. `metadata` has keys and values.
         """
         self.method = method
         """The name of the call or event, such as `StartContainer`."""
@@ -49,13 +59,61 @@ class Context:
         """When the answer should be sent at the latest, on the same clock: a little before the deadline."""
         self.is_heard = True
         """False if the runtime has closed the connection, so that it does not get the answer."""
-        self.has_failed = False
-        """Whether the answer is an error, once it has been sent."""
+        self.status = 0
+        """The status of the answer, once it has been sent: 0 for a reply, else see `nri.wire.Code`."""
         self.size = size
         """The bytes of the request, as the runtime has sent it; 0 in tests that give none."""
         self.came = came
         """The earliest time at which the call may have come, in seconds on the clock."""
+        self.is_answered = False
+        """Whether the event was answered by `hold`, before its handler has ended."""
+        self.holder: Callable[[float, OnFailure], Hold] | None = None
+        """Set by `run` and `serve` for a StartContainer of a plugin with `holds`; `hold` calls it."""
         self._clock = clock
+        self._pairs = metadata
+
+    @property
+    def metadata(self) -> dict[str, list[str]]:
+        """The metadata of the call: the values of each key, in the order in which the runtime has sent them.
+
+        Keys are in lower case (containerd/ttrpc metadata.go). Runtimes that trace send `traceparent` and `tracestate`
+        here: `opentelemetry.propagate.extract(context.metadata)` returns the runtime's span as OpenTelemetry's context.
+        """
+        metadata: dict[str, list[str]] = {}
+        for key, value in self._pairs:
+            metadata.setdefault(key.lower(), []).append(value)
+        return metadata
+
+    @property
+    def traceparent(self) -> str | None:
+        """The runtime's span, as W3C Trace Context writes it; None if the runtime does not trace the call."""
+        sent = self.metadata.get("traceparent", ()) if self._pairs else ()
+        return sent[0] if len(sent) == 1 and _TRACEPARENT.fullmatch(sent[0]) else None
+
+    @property
+    def trace_id(self) -> str:
+        """The 32 hexadecimal digits of the runtime's trace, empty if the runtime does not trace the call."""
+        return (self.traceparent or "").partition("-")[2][:32]
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the answer is an error, once it has been sent."""
+        return self.status != 0
+
+    def hold(self, limit: float = 30.0, on_failure: OnFailure = "fail") -> Hold:
+        """Answers StartContainer, and keeps the container from starting until the returned `Hold` is ended.
+
+        The runtime is free to serve other pods meanwhile. The hold ends after `limit` seconds, at most 90, or with the
+        plugin's program, by `on_failure`: `fail` refuses the container, `ignore` lets it start. To be called in a
+        handler `start_container` of a plugin with `holds = True`, under `run` or `serve`. What the handler returns
+        afterwards is not used, its exception is logged.
+
+        Raises NotHeld, which names the evidence that is missing: the event is not answered yet, and the handler may
+        go on. Raises ValueError for a wrong limit, NRIError elsewhere than in such a handler.
+        """
+        if self.holder is None:
+            raise NRIError("only `start_container` of a plugin with `holds = True`, under `run` or `serve`, can hold")
+        return self.holder(limit, on_failure)
 
     def be_due_earlier(self, seconds: float) -> None:
         """Makes `due` earlier, because making the answer takes time; half of the timeout at most."""
@@ -115,6 +173,17 @@ class Plugin:
 
     reserve = RESERVE
     """Seconds from `Context.due` to the call's deadline."""
+    holds = False
+    """Whether `start_container` may hold containers, by `Context.hold`.
+
+    Such a plugin is subscribed to StopContainer and StopPodSandbox: they refuse a container that is held. Before it
+    joins, it ends the holds that were left when it was killed.
+    """
+    hold_directory = ""
+    """The directory of the records of holds, which only this plugin may use.
+
+    By default it is `holds` in $RUNTIME_DIRECTORY, which systemd sets, else `/run/nri-holds/NN-NAME`.
+    """
     failure_policy = api.FailurePolicy(keep_connected=True)
     """Tells the runtime (NRI >= 0.12.4) what to do if an answer does not come in time."""
     ask_for_updates: Callable[[Iterable[api.ContainerUpdate]], Updating] | None = None
@@ -222,9 +291,10 @@ class Plugin:
         """The answer to a call has been written. Called in the thread that has completed the answer."""
 
     def subscription(self) -> int:
-        """Returns the event mask of the handlers that this class overrides."""
+        """Returns the event mask of the handlers that this class overrides, and of what `holds` needs."""
         return events.mask(
             call.method
             for call in events.BY_EVENT.values()
             if getattr(type(self), call.handler) is not getattr(Plugin, call.handler)
+            or (self.holds and call.method in events.END_HOLDS)
         )

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from nri.address import address
 from nri.errors import RegistrationError
 
 DEFAULT_SOCKET = "/var/run/nri/nri.sock"
@@ -57,9 +58,9 @@ def connect(path: str = "", environ: Mapping[str, str] | None = None) -> int:
 
     path = path or DEFAULT_SOCKET
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trunk:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trunk, address(path) as short:
             trunk.setblocking(False)  # a runtime that accepts no connection would block us
-            trunk.connect(path)
+            trunk.connect(short)
             trunk.setblocking(True)
             return trunk.detach()
     except OSError as error:

@@ -13,7 +13,7 @@ from tests.bench import adjusting, events, hooks, instructions, load, pods, repo
 from tests.bench.arena import FRESH, REFERENCE, STAND_BY, Arena, Unfair, family, recorded
 from tests.bench.figures import Bench, Goal, Row, Times
 from tests.peers.build import peer
-from tests.processes import impatience
+from tests.waiting import limit
 
 ONCE = Bench(effort=0, say=print)
 START = [recorded("StartContainer")]
@@ -61,7 +61,7 @@ def test_every_way_is_in_the_report_and_stand_by_is_what_it_says(
     monkeypatch.setattr(events, "BLOCK", 2)
     monkeypatch.setattr(pods, "COUNTS", {3: 0})
     rows = list(events.measure(ONCE, arena, "one Go plugin", [peer("plugin")]))
-    with impatience("a process of the plugin stands by"):
+    with limit("a process of the plugin stands by"):
         while names(arena.pids[STAND_BY]).count("plugin0") != 1:
             pass
     assert "plugin0" not in names(arena.pids[FRESH])

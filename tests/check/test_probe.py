@@ -8,8 +8,8 @@ import os
 
 import pytest
 
-from tests.processes import impatience
 from tests.test_outputs import Terminal
+from tests.waiting import limit
 from v010_adapter.cli.check import probe
 
 from .conftest import Node
@@ -76,13 +76,12 @@ def test_a_plugin_that_does_not_end_is_killed_with_its_children(node: Node, monk
     monkeypatch.setattr(probe, "END", 0.1)
     held = node.folder / "held"
     os.mkfifo(held)
-    reader = os.open(held, os.O_RDONLY | os.O_NONBLOCK)
-    [line] = verdict(node, f"read -r line; exec 3>{held}; sleep 1000 & exec sleep 1000")
-    assert line == "PROBLEM plugin: it does not end when its stdin is empty, within 0.1 s: it must not stand by"
-    os.set_blocking(reader, True)
-    with impatience("a child of the plugin still has its pipe"):
-        assert os.read(reader, 1) == b""
-    os.close(reader)
+    with open(os.open(held, os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
+        [line] = verdict(node, f"read -r line; exec 3>{held}; sleep 1000 & exec sleep 1000")
+        assert line == "PROBLEM plugin: it does not end when its stdin is empty, within 0.1 s: it must not stand by"
+        os.set_blocking(reader.fileno(), True)
+        with limit("a child of the plugin still has its pipe"):
+            assert reader.read() == b""
 
 
 @pytest.mark.usefixtures("brief")

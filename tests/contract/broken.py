@@ -7,6 +7,7 @@ from dataclasses import replace
 from nri.testing import FLAVOURS, Flavour
 from nri.testing.contract import Launched, Report, Verdict, judge
 from tests.runtime.fixtures import Plugins
+from tests.waiting import LIMIT
 
 NEWEST = "containerd/2.4.2"
 WITH_0_11, WITH_CRIO = "containerd/2.2.1", "cri-o/1.36.3"
@@ -86,7 +87,7 @@ UNDER = {"crashes-no-runtime": WITH_0_11, "repeated-stop": WITH_CRIO, "lets-pods
 
 def patient(name: str = NEWEST) -> Flavour:
     """Returns a runtime that no slow machine is late for."""
-    return replace(FLAVOURS[name], registration_timeout=60, request_timeout=60)
+    return replace(FLAVOURS[name], registration_timeout=LIMIT, request_timeout=LIMIT)
 
 
 def sound(breaks: str = "", run: str = RUN) -> str:

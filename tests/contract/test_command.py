@@ -16,6 +16,7 @@ from nri.testing.contract.requests import Call
 from tests.runtime.fixtures import ROOT, Plugins
 from tests.runtime.simulation import Simulate
 from tests.runtime.test_simulate import MANIFEST
+from tests.waiting import LIMIT
 from v010_adapter.cli.simulate import contract as command
 
 from .broken import BROKEN, WITH_CRIO, sound
@@ -26,7 +27,7 @@ def waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets the command play a runtime that waits longer than a slow machine needs."""
 
     def wait(source: Source, flavour: Flavour, life: Sequence[Call]) -> Report:
-        patient = judge(source, replace(flavour, registration_timeout=60, request_timeout=60), life)
+        patient = judge(source, replace(flavour, registration_timeout=LIMIT, request_timeout=LIMIT), life)
         return replace(patient, flavour=flavour)
 
     monkeypatch.setattr(command, "judge", wait)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
+import shlex
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +17,9 @@ from nri.testing import FLAVOURS
 from nri.testing.contract import External, Launched, Report, Result, Running, ending, judge, starts
 from nri.testing.launch import PluginFile
 from nri.testing.node import Node
+from tests.interpreter import PYTHON
 from tests.peers.harness import require
+from tests.processes import Fifo
 from tests.runtime.fixtures import ROOT, Plugins
 from v010_adapter.cli.simulate import trial
 
@@ -68,36 +69,44 @@ def test_a_plugin_that_connects_by_itself_and_does_not_join_again(
     assert any(note.subject == "SIGTERM" for note in report.notes)
 
 
+@pytest.fixture
+def tried(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The plugin is told to have no socket until it says, in a FIFO, that it has found none."""
+    with closing(Fifo(plugins.path / "10-a.tried")) as says:
+
+        def first_try(process: Running, timeout: float) -> bool:
+            monkeypatch.setattr(ending, "ends", starts.ends)  # it is asked once more at the end
+            says.get()
+            return False
+
+        monkeypatch.setattr(ending, "ends", first_try)
+        yield
+
+
+TRIED = """with open(sys.argv[0] + ".tried", "w") as says: says.write("no socket")
+    """
+
+
+@pytest.mark.usefixtures("tried")
 def test_a_plugin_that_waits_for_the_socket(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
-    there = plugins.path / "10-a.there"
-    os.mkfifo(there)
+    with closing(Fifo(plugins.path / "10-a.there")) as there:
 
-    @contextmanager
-    def told(path: Path) -> Iterator[socket.socket]:
-        with starts.listening(path) as listener:
-            there.write_bytes(b"")  # when the plugin waits
-            yield listener
+        @contextmanager
+        def told(path: Path) -> Iterator[socket.socket]:
+            with starts.listening(path) as listener:
+                there.put()
+                yield listener
 
-    monkeypatch.setattr(ending, "FIRST_TRY", 0.1)
-    monkeypatch.setattr(ending, "listening", told)
-    waits = "open(sys.argv[0] + '.there').read()\n    trunk.connect(sys.argv[0] + '.sock')"
-    assert named(external(plugins, sound(), waits)) == []
+        monkeypatch.setattr(ending, "listening", told)
+        waits = "open(sys.argv[0] + '.there').readline()\n    trunk.connect(sys.argv[0] + '.sock')"
+        assert named(external(plugins, sound(), TRIED + waits)) == []
 
 
+@pytest.mark.usefixtures("tried")
 def test_a_plugin_that_gives_up_without_an_end(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
-    tries = plugins.path / "10-a.tried"
-    os.mkfifo(tries)
-    read: list[bytes] = []
-
-    def tried(process: Running, timeout: float) -> bool:
-        if not read:  # it is asked once more at the end
-            read.append(tries.read_bytes())
-        return False
-
-    monkeypatch.setattr(ending, "ends", tried)
     monkeypatch.setattr(ending, "CONNECT", 0.1)
-    gives_up = "open(sys.argv[0] + '.tried', 'w').close()\n    signal.pause()"
-    assert named(external(plugins, sound(), gives_up)) == ["starts-before-runtime"]
+    report = external(plugins, sound(), TRIED + "signal.pause()")
+    assert named(report) == ["starts-before-runtime"]
 
 
 class Injector(Plugin):
@@ -184,7 +193,7 @@ def test_the_examples_keep_all_rules(nri_runtime: Node, path: Path, tmp_path: Pa
     if path.stem in FILES:
         (tmp_path / "file").write_text(FILES[path.stem])
         wrapper = tmp_path / path.stem
-        wrapper.write_text(f"#!/bin/sh\nexec {sys.executable} {path} -file {tmp_path}/file\n")
+        wrapper.write_text(f"#!/bin/sh\nexec {PYTHON} {shlex.quote(str(path))} -file {tmp_path}/file\n")
         wrapper.chmod(0o755)
         path = wrapper
     assert nri_runtime.contract(path, config=config).failures == []

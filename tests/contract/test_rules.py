@@ -24,6 +24,7 @@ def test_a_sound_plugin_keeps_all_rules_under_each_runtime(plugins: Plugins, nam
     report = judged(plugins, sound(), patient(name))
     assert [verdict.rule.name for verdict in report.verdicts] == list(RULES)
     assert report.failures == []
+    report.check()
     is_crio = name.startswith("cri-o")
     skipped = {"valid-name", "starts-before-runtime", "merges", "crashes-no-runtime", "changes-are-applied"}
     skipped |= {"updates-do-not-block", "refused-updates"}
@@ -38,6 +39,11 @@ def test_a_plugin_that_breaks_one_rule_is_named_by_that_rule_alone(plugins: Plug
     (failure,) = report.failures
     assert failure.sent
     assert failure.came
+    with pytest.raises(AssertionError) as raised:
+        report.check()
+    for said in (rule, f"sent: {failure.sent}", f"came: {failure.came}", failure.rule.source):
+        assert said in str(raised.value)
+        assert said in repr(report.failures)
 
 
 LINUX = "api.ContainerAdjustment(linux=api.LinuxContainerAdjustment({}))"
@@ -218,16 +224,18 @@ def test_a_late_answer_is_no_wait_for_the_plugins_own_updates(
 def test_what_a_plugin_has_started_does_not_stay(plugins: Plugins, tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
     starts = f"""
-        if method == "Configure" and os.fork() == 0:
-            os.open({str(fifo)!r}, os.O_WRONLY)
-            plugin.trunk.close()
-            signal.pause()"""
-    assert named(judged(plugins, sound(starts))) == []
-    os.set_blocking(reader, True)
-    assert os.read(reader, 1) == b""  # the end of all that had it open
-    os.close(reader)
+        if method == "Configure":
+            held = os.open({str(fifo)!r}, os.O_WRONLY)
+            if os.fork() == 0:
+                plugin.trunk.close()
+                signal.pause()
+            os.write(held, b".")
+            os.close(held)"""
+    with open(os.open(fifo, os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
+        assert named(judged(plugins, sound(starts))) == []
+        os.set_blocking(reader.fileno(), True)
+        assert reader.read(), "to its end: nobody has it open any more"
 
 
 def test_a_plugin_that_stays(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:

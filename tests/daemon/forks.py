@@ -8,6 +8,8 @@ from __future__ import annotations
 import gc
 import json
 import os
+import select
+import signal
 import socket
 import subprocess
 import sys
@@ -19,7 +21,15 @@ from typing import Any
 
 MAIN = "import sys; from v010_adapter.cli.entry import main; sys.exit(main())"
 MODULES = (
-    *("base.gojson", "cli.command_line", "cli.entry", "cli.invoke", "events.bridge", "daemon.daemon", "daemon.adapter"),
+    *(
+        "base.gojson",
+        "cli.command_line",
+        "cli.entry",
+        "cli.invoke",
+        "events.serving",
+        "daemon.daemon",
+        "daemon.adapter",
+    ),
     *("events.hooks", "events.precreate", "legacy.create_answer", "legacy.update_answer", "monitoring.http_server"),
     *("monitoring.logs", "monitoring.metrics", "monitoring.status", "programs.standby"),
 )
@@ -38,14 +48,21 @@ class Forks:
         self, code: str, argv: Sequence[str], environ: Mapping[str, str], fds: Mapping[int, int], cwd: str = "."
     ) -> int:
         """Has a process run Python code with these descriptors and no others; returns its pid."""
-        told = json.dumps({"code": code, "argv": argv, "environ": dict(environ), "fds": list(fds), "cwd": cwd})
-        socket.send_fds(self._socket, [told.encode()], list(fds.values()))
-        return int(self._socket.recv(64))
+        told = {"code": code, "argv": argv, "environ": dict(environ), "fds": list(fds), "cwd": cwd}
+        return self._ask(told, list(fds.values()))
 
     def reap(self, pid: int) -> int:
-        """Waits for the end of such a process; returns its exit code, or minus the signal that has killed it."""
-        self._socket.send(json.dumps({"pid": pid}).encode())
-        return int(self._socket.recv(64))
+        """Returns the exit code of such a process that has ended, or minus the signal that has killed it."""
+        return self._ask({"pid": pid})
+
+    def _ask(self, told: dict[str, Any], fds: Sequence[int] = ()) -> int:
+        try:
+            socket.send_fds(self._socket, [json.dumps(told).encode()], fds)
+            return int(self._socket.recv(64))
+        except BaseException:
+            self._socket.close()  # nobody takes an answer that comes later for the answer to something else
+            forks.cache_clear()
+            raise
 
 
 @cache
@@ -59,10 +76,23 @@ def ran(words: Sequence[str], cwd: Path, text: str = "") -> subprocess.Completed
         given.write(text.encode())
         given.seek(0)
         fds = {number: file.fileno() for number, file in enumerate((given, out, err))}
-        code = forks().reap(forks().spawn(MAIN, ["v010-adapter", *words], os.environ, fds, str(cwd)))
+        code = _ended(forks().spawn(MAIN, ["v010-adapter", *words], os.environ, fds, str(cwd)))
         for file in (out, err):
             file.seek(0)
         return subprocess.CompletedProcess(list(words), code, out.read().decode(), err.read().decode())
+
+
+def _ended(pid: int) -> int:
+    """Waits for the end of a process that was forked; returns its exit code. One that does not end is killed."""
+    pidfd = os.pidfd_open(pid)
+    try:
+        select.select([pidfd], [], [])
+    except BaseException:
+        os.kill(pid, signal.SIGKILL)
+        raise
+    finally:
+        os.close(pidfd)
+    return forks().reap(pid)
 
 
 def serve(asked: socket.socket) -> None:
@@ -105,4 +135,5 @@ if __name__ == "__main__" and not os.fork():
     for module in MODULES:
         __import__(f"v010_adapter.{module}")
     gc.freeze()
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])  # whatever the test has blocked at that moment
     serve(socket.socket(fileno=int(sys.argv[1])))

@@ -11,14 +11,16 @@ import os
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from nri import api
 from tests.processes import NO_PROCESS, Fifo
+from tests.waiting import LIMIT
 
-from .process import COMMAND, SAFETY, Daemon, spawn, trunk_of_a_process
+from .process import COMMAND, Daemon, spawn, trunk_of_a_process
 
 POD = api.PodSandbox(id="pod-1", name="web", uid="u", namespace="default", labels={"app": "web"}, pid=NO_PROCESS)
 POD.linux.cgroups_path = "/pods/pod-1"
@@ -66,11 +68,23 @@ def patched(*statements: str) -> list[str]:
     return [sys.executable, "-c", "\n".join([*code, "sys.exit(command_line.main([]))"])]
 
 
+HURRIED = 50.0
+"""Seconds of a call that a daemon with the patch HURRY answers after 0.1 s: its work is late, its answer is in time."""
+HURRY = f"""
+from nri.plugin import Context
+def made(self, method, timeout, *more, make=Context.__init__):
+    make(self, method, timeout, *more)
+    if timeout == {HURRIED}:
+        self._reserve = self._most = timeout - 0.1
+        self.be_due_earlier(0)
+Context.__init__ = made"""
+
+
 def listening(path: Path) -> socket.socket:
     """A runtime's NRI socket, in the place of one before."""
     path.unlink(missing_ok=True)
     made = socket.socket(socket.AF_UNIX)
-    made.settimeout(SAFETY)
+    made.settimeout(LIMIT)
     made.bind(str(path))
     made.listen()
     return made
@@ -201,7 +215,7 @@ class Node:
         process that the test can end (`end_runtime`), instead of the test's own.
         """
         ours, theirs, runtime = trunk_of_a_process() if by_process else (*socket.socketpair(), None)
-        ours.settimeout(SAFETY)
+        ours.settimeout(LIMIT)
         environ = {**self.state(), **(launched() if environ is None else environ)}
         with theirs:
             daemon = spawn(argv, environ, {3: theirs.fileno()}, ours, stderr, fresh=fresh)
@@ -251,7 +265,9 @@ class Node:
         assert self.runs()[before:] == [("create", id_), ("delete", id_)], daemon.log
 
     def close(self) -> None:
-        for gate in self.gates:
-            gate.close()
-        for daemon in self.daemons:
-            daemon.close()
+        """Closes the gates and then the daemons, whichever of them fails."""
+        with ExitStack() as stack:
+            for daemon in reversed(self.daemons):
+                stack.callback(daemon.close)
+            for gate in self.gates:
+                stack.callback(gate.close)

@@ -23,11 +23,14 @@ from nri import api
 from nri.events import PLUGIN, RUNTIME
 from nri.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request
 
+from ..processes import children_of
+from ..waiting import LIMIT, limit
 from .forks import MAIN, forks
 
 COMMAND = Path(sys.executable).with_name("v010-adapter")
-SAFETY = 60.0  # seconds after which whatever is waited for counts as never coming
-LATE = 0.25  # seconds of a call that shall not be done in time, in tests whose subject that is
+WITH_VARIABLES = [sys.executable, str(COMMAND)]
+"""The command by an interpreter that obeys Python's variables. The command itself makes it ignore them."""
+LATE = 0.25  # seconds of a call that shall not be done in time, in tests with the mark `deadline`
 OVER = 1e-9  # seconds of a call whose time is over as it comes
 # What makes a daemon note which lines it runs; set under `make coverage`.
 MEASURED = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE_PROCESS_")}
@@ -60,19 +63,26 @@ class Daemon:
 
     def until(self, done: Callable[[], Any], what: str, *, read_trunk: bool = True) -> None:
         """Reads the trunk and the log until `done()`."""
-        while not done():
-            fds = [fd for fd in (self._stderr, self._trunk_fd() if read_trunk else -1) if fd >= 0]
-            if self.exit_code is None:
-                fds.append(self._pidfd)
-            ready = select.select(fds, [], [], SAFETY)[0] if fds else []
-            assert ready, f"never came: {what}; the log:\n" + "\n".join(self.log)
-            # What a process has said before its end is read before its end is seen.
-            if self._stderr in ready:
-                self._read_log()
-            elif self._trunk_fd() in ready:
-                self._read_trunk()
-            else:
-                self.exit_code = self._reap(self.pid)
+
+        def missing() -> str:
+            return f"never came: {what}; the log:\n" + "\n".join(self.log)
+
+        with limit(missing):
+            while not done():
+                fds = [fd for fd in (self._stderr, self._trunk_fd() if read_trunk else -1) if fd >= 0]
+                if self.exit_code is None:
+                    fds.append(self._pidfd)
+                assert fds, missing()
+                self._read(select.select(fds, [], [])[0])
+
+    def _read(self, ready: list[int]) -> None:
+        # What a process has said before its end is read before its end is seen.
+        if self._stderr in ready:
+            self._read_log()
+        elif self._trunk_fd() in ready:
+            self._read_trunk()
+        else:
+            self.exit_code = self._reap(self.pid)
 
     def _trunk_fd(self) -> int:
         return -1 if self.trunk is None else self.trunk.fileno()
@@ -128,12 +138,12 @@ class Daemon:
         assert self.trunk is not None
         self.trunk.sendall(data)
 
-    def send(self, call: str | Message, timeout: float = SAFETY, service: str = PLUGIN) -> int:
+    def send(self, call: str | Message, timeout: float = LIMIT, service: str = PLUGIN) -> int:
         """Calls the plugin: with a request, or a method's name and nothing. Returns the stream id of the call."""
         (stream_id,) = self.send_together(call, timeout=timeout, service=service)
         return stream_id
 
-    def send_together(self, *calls: str | Message, timeout: float = SAFETY, service: str = PLUGIN) -> list[int]:
+    def send_together(self, *calls: str | Message, timeout: float = LIMIT, service: str = PLUGIN) -> list[int]:
         """Sends calls in one piece; returns their stream ids."""
         ids = []
         for call in calls:
@@ -151,11 +161,11 @@ class Daemon:
         assert stream_id in self.replies, "the trunk was closed instead of an answer; the log:\n" + "\n".join(self.log)
         return self.replies[stream_id]
 
-    def call(self, call: str | Message, timeout: float = SAFETY) -> Reply:
+    def call(self, call: str | Message, timeout: float = LIMIT) -> Reply:
         """Calls the plugin and waits for its answer."""
         return self.reply(self.send(call, timeout))
 
-    def serves(self, *calls: str | Message, timeout: float = SAFETY) -> None:
+    def serves(self, *calls: str | Message, timeout: float = LIMIT) -> None:
         """Calls the plugin once after the other; each call succeeds."""
         for call in calls:
             reply = self.call(call, timeout)
@@ -209,7 +219,7 @@ class Daemon:
     def accept(self, listener: socket.socket) -> None:
         """Accepts the daemon's next connection in place of the one before."""
         self.trunk, _ = listener.accept()
-        self.trunk.settimeout(SAFETY)
+        self.trunk.settimeout(LIMIT)
         self.connection = Connection(serve=RUNTIME_SERVICE, call=PLUGIN_SERVICE)
         self.calls.clear()
         self.replies.clear()
@@ -258,29 +268,21 @@ class Daemon:
         """Ends the process the hard way if it has not ended; its log is complete then."""
         if self.exit_code is None and MEASURED:  # it notes them at an orderly end only
             self.signal(signal.SIGTERM)
-            select.select([self._pidfd], [], [], SAFETY / 10)
-        # Plugins on their way to a gate that is gone would wait for ever.
-        for root in (self.pid if self.exit_code is None else 0, self.guard):
-            if root:
-                kill_tree(root)
-        self.end_runtime()
-        self.until(lambda: self.exit_code is not None, "the end of a process that was killed")
-        # A plugin left behind, which has our stderr, must not hold us up.
-        while self._stderr >= 0 and select.select([self._stderr], [], [], 0)[0]:
-            self._read_log()
-        if self._stderr >= 0:
-            os.close(self._stderr)
-        os.close(self._pidfd)
-
-
-def children_of(pid: int) -> dict[int, str]:
-    """A process's children, zombies included: their state by their pid."""
-    found = {}
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            for child in map(int, path.read_text().split()):
-                found[child] = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0]
-    return found
+            select.select([self._pidfd], [], [], LIMIT / 10)
+        try:
+            # Plugins on their way to a gate that is gone would wait for ever.
+            for root in (self.pid if self.exit_code is None else 0, self.guard):
+                if root:
+                    kill_tree(root)
+            self.end_runtime()
+            self.until(lambda: self.exit_code is not None, "the end of a process that was killed")
+            # A plugin left behind, which has our stderr, must not hold us up.
+            while self._stderr >= 0 and select.select([self._stderr], [], [], 0)[0]:
+                self._read_log()
+        finally:
+            if self._stderr >= 0:
+                os.close(self._stderr)
+            os.close(self._pidfd)
 
 
 def kill_tree(pid: int) -> None:
@@ -331,10 +333,17 @@ signal.pause()
 def trunk_of_a_process() -> tuple[socket.socket, socket.socket, subprocess.Popen[bytes]]:
     """Makes the two ends of a trunk whose runtime, as the kernel knows it, is a process that a test can end."""
     ours, theirs = socket.socketpair()
-    with ours, theirs:
-        command = [sys.executable, "-I", "-S", "-c", _RUNTIME, str(theirs.fileno())]
-        runtime = subprocess.Popen(command, pass_fds=[theirs.fileno()])
-        _, fds, _, _ = socket.recv_fds(ours, 1, 2)
+    with ours:
+        with theirs:
+            command = [sys.executable, "-I", "-S", "-c", _RUNTIME, str(theirs.fileno())]
+            runtime = subprocess.Popen(command, pass_fds=[theirs.fileno()])
+        try:
+            _, fds, _, _ = socket.recv_fds(ours, 1, 2)
+            assert fds, "the process has ended"
+        except BaseException:
+            runtime.kill()
+            runtime.wait()
+            raise
     for fd in fds:
         os.set_inheritable(fd, False)
     return socket.socket(fileno=fds[0]), socket.socket(fileno=fds[1]), runtime

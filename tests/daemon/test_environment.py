@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from ..mounts import OWN_MOUNTS, require_mounts
+from ..waiting import running
 from .harness import Node, patched, start, stop
 from .process import COMMAND, Daemon, spawn
 
@@ -106,12 +108,12 @@ def test_sighup_says_so_where_the_runtime_has_sent_the_configuration(node: Node)
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="entering a mount namespace needs root")
 
 
-@needs_root
 def test_a_plugin_of_the_node_runs_among_the_nodes_files(node: Node, listener: socket.socket) -> None:
     """The node has a plugin and its interpreter, the adapter's container neither.
 
     Each of the two needs modules and a conf.json, which the adapter finds where it is itself.
     """
+    require_mounts()
     node.plugin("of-the-node", node.record("of-the-node"), f"{node.bin}/interpreter")
     script = f"""
         cp {node.bin}/of-the-node {node.path}/kept
@@ -120,18 +122,15 @@ def test_a_plugin_of_the_node_runs_among_the_nodes_files(node: Node, listener: s
         mv {node.path}/kept {node.bin}/of-the-node
         echo ready
         exec sleep infinity"""
-    line = ["unshare", "--mount", "--propagation", "private", "sh", "-ec", script]
-    with subprocess.Popen(line, stdout=subprocess.PIPE) as process:
+    line = [*OWN_MOUNTS, "sh", "-ec", script]
+    with running(line, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
-        try:
-            assert process.stdout.readline() == b"ready\n"
-            (node.bin / "of-the-node").unlink()
-            node.configure("of-the-node")
-            config = node.file(mountNamespace=f"/proc/{process.pid}/ns/mnt")
-            daemon = node.external("-config", config, listener=listener).handshake()
-            daemon.serves(start("c1"), stop("c1"))
-        finally:
-            process.kill()
+        assert process.stdout.readline() == b"ready\n"
+        (node.bin / "of-the-node").unlink()
+        node.configure("of-the-node")
+        config = node.file(mountNamespace=f"/proc/{process.pid}/ns/mnt")
+        daemon = node.external("-config", config, listener=listener).handshake()
+        daemon.serves(start("c1"), stop("c1"))
     assert node.runs("of-the-node") == [("create", "c1"), ("delete", "c1")], daemon.log
     assert Path(f"/proc/{daemon.pid}/ns/mnt").readlink() == Path("/proc/self/ns/mnt").readlink()
 

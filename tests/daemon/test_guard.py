@@ -15,8 +15,9 @@ from tests.processes import gone, reaped
 from v010_adapter.daemon import guard
 from v010_adapter.daemon.guard import FIRST_WAIT, Launch
 
+from ..processes import children_of
 from .harness import Node, start, stop
-from .process import COMMAND, Daemon, children_of, spawn
+from .process import COMMAND, Daemon, spawn
 
 
 def launch(node: Node, *, by_process: bool = False) -> Daemon:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
+from ..waiting import LIMIT
 from .harness import Node, start, stop
-from .process import SAFETY, Daemon
+from .process import Daemon
 
 
 def page(path: Path, name: str) -> tuple[int, str]:
     """A page's status and text."""
     with socket.socket(socket.AF_UNIX) as asked:
-        asked.settimeout(SAFETY)
+        asked.settimeout(LIMIT)
         asked.connect(str(path))
         asked.sendall(f"GET {name} HTTP/1.1\r\n\r\n".encode())
         text = b"".join(iter(lambda: asked.recv(1 << 16), b"")).decode()

@@ -130,10 +130,12 @@ def test_at_a_terminal_it_says_what_to_do_instead_of_waiting() -> None:
     if pid == 0:
         os.execv(COMMAND, [str(COMMAND), "-socket", "/nowhere\x1b"])  # noqa: S606
     said = b""
-    with contextlib.suppress(OSError):  # the other end is closed
-        while True:
-            said += os.read(terminal, 4096)
-    os.close(terminal)
+    try:
+        with contextlib.suppress(OSError):  # the other end is closed
+            while True:
+                said += os.read(terminal, 4096)
+    finally:
+        os.close(terminal)  # also its end
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
     error, next_steps = said.decode().splitlines()
     assert error == r"v010-adapter: no runtime at /nowhere\x1b: No such file or directory"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -13,10 +13,11 @@ import pytest
 
 from nri.wire import Code
 from tests.processes import gone
+from tests.waiting import limit
 from v010_adapter.monitoring.status import ask
 
 from .harness import Node, start, stop
-from .process import COMMAND, SAFETY, Daemon
+from .process import COMMAND, Daemon
 
 STANDBY = {"standby": 1}
 NOTING = """cd '{0}'
@@ -45,21 +46,23 @@ def standing_by(node: Node) -> Iterator[StandingBy]:
     node.configure("good")
 
     def wait(daemon: Daemon, number: int = 1) -> list[int]:
-        while len(found := daemon.children()) != number or "Z" in found.values():
-            if "Z" in found.values():
-                assert daemon.call("Nothing").code == Code.UNIMPLEMENTED  # a turn of the loop, which reaps
-                continue
-            with ExitStack() as stack:
-                waits = [started]
-                for pid in found:
-                    with suppress(ProcessLookupError):
-                        waits.append(os.pidfd_open(pid))
-                        stack.callback(os.close, waits[-1])
-                ready = select.select(waits, [], [], SAFETY)[0]
-                assert ready, f"{number} processes never stood by, but {found}"
-            if started in ready:
+        with limit(lambda: f"{number} processes never stood by, but {daemon.children()}"):
+            while len(found := daemon.children()) != number or "Z" in found.values():
+                if "Z" in found.values():
+                    assert daemon.call("Nothing").code == Code.UNIMPLEMENTED  # a turn of the loop, which reaps
+                else:
+                    until_one_starts_or_ends(found)
+            return sorted(found)
+
+    def until_one_starts_or_ends(pids: Iterable[int]) -> None:
+        with ExitStack() as stack:
+            waits = [started]
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    waits.append(os.pidfd_open(pid))
+                    stack.callback(os.close, waits[-1])
+            if started in select.select(waits, [], [])[0]:
                 os.read(started, 4096)
-        return sorted(found)
 
     yield wait
     os.close(started)

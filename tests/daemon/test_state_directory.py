@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from v010_adapter.monitoring.status import ask
 
-from ..processes import impatience
+from ..mounts import OWN_MOUNTS, require_mounts
+from ..waiting import limit
 from .harness import Node, listening, start, stop
 from .process import COMMAND, Daemon, spawn
 
@@ -64,7 +64,7 @@ def test_a_directory_that_is_removed_while_an_adapter_is_alone_is_made_again_wit
     shutil.rmtree(node.path / "state")
     first.serves(start("c2"))
     first.logged("was removed or replaced: it is in use again")
-    with impatience("the records are not written again"):
+    with limit("the records are not written again"):
         while len(list(node.path.glob("state/test.*/+*"))) < 2:
             first.serves(start("c2"))
     first.kill()
@@ -75,8 +75,7 @@ def test_a_directory_that_is_removed_while_an_adapter_is_alone_is_made_again_wit
 # ---- a mount of itself, as in a container
 
 
-OWN_MOUNTS = ("/usr/bin/env", "unshare", "--mount", "--propagation", "private", "sh", "-ec")
-MOUNTED = (*OWN_MOUNTS, 'mount --bind "$0" "$1"; shift; exec "$@"')
+MOUNTED = (*OWN_MOUNTS, "sh", "-ec", 'mount --bind "$0" "$1"; shift; exec "$@"')
 
 
 @pytest.fixture
@@ -85,9 +84,7 @@ def mount(node: Node) -> tuple[Path, Path]:
     host, inside = node.path / "host", node.path / "inside"
     for path in (host, inside):
         path.mkdir()
-    ran = subprocess.run([*MOUNTED, host, inside, "true"], capture_output=True, text=True, check=False)
-    if ran.returncode:
-        pytest.skip(f"no mount namespace here: {ran.stderr.strip()}")
+    require_mounts()
     return host, inside
 
 

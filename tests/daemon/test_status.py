@@ -15,12 +15,13 @@ import pytest
 from inotify_simple import INotify, flags  # type: ignore[import-untyped]
 
 from nri.wire import Code
-from tests.processes import impatience
+from tests.waiting import running
 from v010_adapter.cli import command_line as cli
 from v010_adapter.monitoring import status
 
+from ..waiting import LIMIT, limit
 from .harness import Node, start, stop
-from .process import COMMAND, SAFETY, Daemon
+from .process import COMMAND, Daemon
 
 
 class Asked(NamedTuple):
@@ -41,7 +42,7 @@ JSON = "-o", "json"
 
 @pytest.fixture
 def asked(node: Node, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ask:
-    monkeypatch.setattr(status, "ANSWER_TIMEOUT", SAFETY)
+    monkeypatch.setattr(status, "ANSWER_TIMEOUT", LIMIT)
     (node.path / "none.yaml").write_text("")
     places = ["-directory", str(node.path / "state"), "-config", str(node.path / "none.yaml")]
     node.shared_state = "state"
@@ -93,16 +94,14 @@ def test_with_watch_it_looks_again_until_it_is_interrupted(node: Node, asked: As
     node.configure("good")
     daemon = joined(node)
     command = [str(COMMAND), "status", "-watch", "-directory", str(node.path / "state")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
+    with running(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
         assert watching.stdout is not None
-        with impatience("it does not look again", seconds=60):
-            while "CreateContainer" not in watching.stdout.readline():
-                pass
+        with limit("it does not look again"):
+            assert next(line for line in watching.stdout if "CreateContainer" in line)
             daemon.serves(start("c1"))
-            while not watching.stdout.readline().startswith("  good "):
-                pass
+            assert next(line for line in watching.stdout if line.startswith("  good "))
         watching.send_signal(signal.SIGINT)
-        rest = watching.communicate(timeout=60)
+        rest = watching.communicate()
     assert (watching.returncode, rest[1]) == (130, "v010-adapter: interrupted\n")
 
 
@@ -129,7 +128,7 @@ def test_an_adapter_without_a_runtime_does_not_claim_that_another_serves(node: N
         daemon = node.external("-socket", node.path / "no.sock")
         daemon.logged("keeps trying to join")
         while not sockets(node):
-            assert written.read(SAFETY * 1000), "there is no status socket"
+            assert written.read(LIMIT * 1000), "there is no status socket"
     daemon.signal(signal.SIGHUP)
     daemon.logged("SIGHUP")  # it listens by now
     text = asked().stdout
@@ -176,3 +175,30 @@ def test_it_tells_what_stands_by_and_which_hooks_were_injected(node: Node, asked
     told = asked(*JSON).adapter
     assert ([*told["standby"]], [*told["hooks"].values()]) == (["good"], [1])
     assert re.search(r"^  good +[01]( +off: .*)?$", asked().stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "script",
+    {
+        "echoed": "cat; exit 1",
+        "echoed after a word": "echo got; cat",
+        "to stderr": "cat >&2; exit 1",
+        "traced": "set -x; read -r line; exit 1",
+        "of another type": "read -r line; printf '[%s]' \"$line\"",
+    }.values(),
+)
+def test_a_secret_of_conf_json_that_a_plugin_prints_is_in_no_answer_no_status_and_no_usual_log(
+    node: Node, asked: Ask, script: str
+) -> None:
+    """A pod's author reads the answer, and others than root the log. At the level debug, it is in the log."""
+    node.plugin("leaks", f"{script}\n")
+    node.write_conf(json.dumps({"version": "0.1", "plugins": [{"type": "leaks", "conf": {"token": "s3cret"}}]}))
+    for level in ("info", "debug"):
+        daemon = node.launch(log={"level": level})
+        reply = daemon.call(start("c1"))
+        daemon.call(stop("c1"))
+        daemon.logged("delete of container default/web/c1 (c1)") if reply.code != Code.OK else None
+        told = [reply.message, asked(*JSON).stdout, asked().stdout]
+        assert not any("s3cret" in text for text in told), told
+        daemon.end()
+        assert any("s3cret" in line for line in daemon.log) is (level == "debug")

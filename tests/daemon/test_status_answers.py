@@ -24,6 +24,7 @@ from v010_adapter.monitoring.sanitize import MAX_SHOWN, bounded
 from v010_adapter.monitoring.status import StatusSocket
 
 from ..processes import SteppedLoop
+from ..waiting import LIMIT
 from .harness import listening
 
 Capture = pytest.CaptureFixture[str]
@@ -77,6 +78,7 @@ def test_what_is_no_object_is_no_answer_and_another_version_is_named(tmp_path: P
             asker.sendall(text)
 
     with socket.socket(socket.AF_UNIX) as listener:
+        listener.settimeout(LIMIT)
         listener.bind(str(tmp_path / "status-\x1b1"))
         assert cli.main(["status", "-directory", str(tmp_path)]) == 3  # nobody listens
         capsys.readouterr()
@@ -85,7 +87,7 @@ def test_what_is_no_object_is_no_answer_and_another_version_is_named(tmp_path: P
             *((bad, 1, "does not answer") for bad in (b"[]", b"7", b"{", b'{"a": ' * 2000, b"a\x1b[2J\r\xff")),
             (b'{"pid": 7, "version": "9.0", "faults": []}', 0, "9.0, pid 7: not the version of this command"),
         ):
-            adapter = threading.Thread(target=answer, args=(text,))
+            adapter = threading.Thread(target=answer, args=(text,), daemon=True)
             adapter.start()
             assert cli.main(["status", "-directory", str(tmp_path)]) == code
             adapter.join()

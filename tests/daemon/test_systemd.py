@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ..waiting import LIMIT, limit
 from .harness import Node, launched, patched
-from .process import SAFETY
 
 JOINING = "STATUS=the runtime has not configured and synchronized the adapter yet"
 WAITS = ["READY=1", "STATUS=waits for the runtime"]
@@ -22,12 +22,18 @@ class Systemd:
     def __init__(self, path: Path) -> None:
         self.environ = {"NOTIFY_SOCKET": str(path)}
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.socket.settimeout(SAFETY)
+        self.socket.settimeout(LIMIT)
         self.socket.bind(str(path))
 
     def next(self) -> list[str]:
         """Waits for the next message; returns its lines."""
         return self.socket.recv(4096).decode().splitlines()
+
+    def until(self, line: str) -> None:
+        """Waits for a message with this line."""
+        with limit(f"{line} never comes"):
+            while line not in self.next():
+                pass
 
 
 @pytest.fixture
@@ -39,7 +45,7 @@ def systemd(tmp_path: Path) -> Iterator[Systemd]:
 
 def test_it_is_ready_while_it_waits_for_a_runtime_and_tells_when_it_has_joined(node: Node, systemd: Systemd) -> None:
     with socket.socket(socket.AF_UNIX) as runtime:
-        runtime.settimeout(SAFETY)
+        runtime.settimeout(LIMIT)
         runtime.bind(str(node.path / "nri.sock"))
         daemon = node.external(environ=systemd.environ)
         assert systemd.next() == WAITS

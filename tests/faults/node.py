@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -16,10 +15,11 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, NamedTuple
 
-from tests.daemon.process import children_of
 from tests.e2e.pod import HarnessError as Finding
 from tests.e2e.pod import until
+from tests.interpreter import FIRST_LINE
 from tests.peers.harness import GoRuntime, Reply, golden
+from tests.processes import children_of
 from v010_adapter.state import records
 
 BOOT = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -34,7 +34,7 @@ runtime: {{socket: {0}/nri.sock}}
 log: {{target: stderr}}
 """
 # The back-off is short, and the log goes to a file: a runtime connects stderr with /dev/null.
-COMMAND = """#!{1}
+COMMAND = """{1}
 import os, sys
 from v010_adapter.cli import entry
 from v010_adapter.daemon import guard
@@ -94,7 +94,7 @@ class Node:
         self.externals: list[subprocess.Popen[bytes]] = []
         self._runtimes: list[GoRuntime] = []
         for name, text in (("adapter", COMMAND), ("legacy-fp", PLUGIN), ("settings", SETTINGS)):
-            (directory / name).write_text(text.format(directory, sys.executable))
+            (directory / name).write_text(text.format(directory, FIRST_LINE))
             (directory / name).chmod(0o755)
         (directory / "conf.json").write_text(json.dumps({"version": "0.1", "plugins": [{"type": "legacy-fp"}]}))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from v010_adapter.base.loop import READ, Loop
+from v010_adapter.events.hooks import HookBridge
 from v010_adapter.hooks.directory import Directories
 from v010_adapter.hooks.facts import Facts
 from v010_adapter.hooks.match import Matcher
@@ -18,6 +19,8 @@ from v010_adapter.host import trust
 from v010_adapter.settings import HooksSettings
 
 PROGRAM = "/bin/sh"
+MANY = 1000
+"""Turns of a loop that read all the files of a test."""
 
 
 def text(version: str | int = 1, program: str = PROGRAM, when: str = '{"always": true}') -> bytes:
@@ -157,6 +160,14 @@ class Watching(Loop):
     def unwatch(self, fd: int) -> None:
         self.watched.remove(fd)
         super().unwatch(fd)
+
+    def until_in_force(self, bridge: HookBridge) -> None:
+        """Serves what is ready until hooks are in force."""
+        for _ in range(MANY):
+            if bridge.containers:
+                return
+            self.turn()
+        raise AssertionError(f"no hook is in force: {bridge.faults}")
 
     def turn(self, times: int = 1) -> None:
         """Serves what is ready."""

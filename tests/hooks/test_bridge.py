@@ -32,8 +32,7 @@ def test_a_container_gets_the_hooks_that_match_and_the_log_names_it(
     loop = Watching()
     hooks = HookBridge(loop, HooksSettings(directories=(str(tmp_path),)), Runner(loop))
     hooks.start(Runtime(nri=(0, 12, 5)))
-    while not hooks.containers:
-        loop.turn()
+    loop.until_in_force(hooks)
     [watched] = loop.watched
     hooks.start(Runtime(nri=(0, 8, 0)))  # at the next Synchronize
     loop.turn()
@@ -62,8 +61,7 @@ def test_precreate_hooks_stand_by_and_others_do_not(tmp_path: Path) -> None:
             loop, HooksSettings(directories=(str(tmp_path),), precreate=True, standby=standby), Runner(loop)
         )
         hooks.start(Runtime(nri=(0, 12, 5)))
-        while not hooks.containers:
-            loop.turn()
+        loop.until_in_force(hooks)
         found = [(program.argv[1], count) for program, count in hooks.standby_programs()]
         assert found == [("b", 2), ("c", 2)] * (standby > 0)
 

@@ -28,8 +28,7 @@ def adjusted(directory: Path, *, container: dict[str, str], before: dict[str, st
     loop = Watching()
     hooks = HookBridge(loop, HooksSettings(directories=(str(directory),), pod_annotations=setting), Runner(loop))
     hooks.start(Runtime(nri=(0, 12, 5)))
-    while not hooks.containers:
-        loop.turn()
+    loop.until_in_force(hooks)
     response = api.CreateContainerResponse(adjust=api.ContainerAdjustment(annotations=before))
     pod = api.PodSandbox(annotations=OF_POD)
     hooks.inject(api.CreateContainerRequest(pod=pod, container=api.Container(annotations=container)), response, inf)

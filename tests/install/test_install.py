@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from tests.processes import impatience
 from v010_adapter.cli.install import example
 
+from ..waiting import limit
 from .conftest import EXTERNAL, FORMS, LINK, PROGRAM, UNIT, WANTED, YAML, Node
 
 Form = tuple[str, ...]
@@ -139,7 +139,7 @@ def test_a_configuration_that_is_no_file_stays_and_is_not_waited_for(node: Node)
     for make in (os.mkfifo, os.mkdir, lambda path: os.symlink("/nowhere", path)):
         make(path)
         before = path.lstat()
-        with impatience("install does not end"):
+        with limit("install does not end"):
             node("install")
         assert f"kept          /{YAML}" in node.out
         assert path.lstat().st_ino == before.st_ino

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from nri import api
+from nri import api, cgroup
+from nri.cgroup import expand, find_pid
 from nri.runtimes import Runtime
-from v010_adapter.host import cgroup
-from v010_adapter.host.cgroup import expand, find_pid
 
 from ..processes import NO_PROCESS
+from ..waiting import running
 from .node import Node, a_container, a_pod
 
 EXPANSIONS = [
@@ -101,11 +101,9 @@ def test_a_name_with_brackets_and_blanks_does_not_confuse(unified: Path) -> None
     """The name stands in /proc/PID/stat in front of the start, as it is."""
     program = unified / ") S 1 (x"
     program.symlink_to("/bin/sleep")
-    with subprocess.Popen([program, "1000"]) as youngest:
+    with running([program, "1000"]) as youngest:
         put(unified / "abc", youngest.pid, os.getpid())
-        found = find_pid("/abc", str(unified))
-        youngest.kill()
-    assert found == os.getpid()
+        assert find_pid("/abc", str(unified)) == os.getpid()
 
 
 def test_processes_outside_of_our_pid_namespace_do_not_count(unified: Path) -> None:
@@ -120,9 +118,8 @@ def test_processes_outside_of_our_pid_namespace_do_not_count(unified: Path) -> N
 
 @pytest.fixture
 def process() -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen(["sleep", "1000"]) as process:
+    with running(["sleep", "1000"]) as process:
         yield process
-        process.kill()
 
 
 def pids(node: Node) -> list[int | None]:

@@ -7,6 +7,8 @@ import logging
 import os
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from v010_adapter.settings import DEFAULT_CONF_JSON, LegacySettings
 
 from ..alone import PluginServing
 from ..processes import NO_PROCESS
+from ..waiting import running
 from .node import Node
 
 
@@ -82,14 +85,14 @@ OTHERS = [
 @pytest.fixture
 def runtime(tmp_path: Path) -> Iterator[Callable[[bytes], int]]:
     """Starts processes whose executables end with given bytes; returns their pids."""
-    started: list[subprocess.Popen[bytes]] = []
+    number = count()
 
     def start(text: bytes) -> int:
-        program = tmp_path / f"runtime{len(started)}"
+        program = tmp_path / f"runtime{next(number)}"
         program.write_bytes(Path("/bin/cat").read_bytes() + text)
         program.chmod(0o755)
-        process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        started.append(process)
+        process: subprocess.Popen[bytes]
+        process = stack.enter_context(running([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE))
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(b"it runs")
@@ -98,9 +101,8 @@ def runtime(tmp_path: Path) -> Iterator[Callable[[bytes], int]]:
         program.unlink()  # an upgrade has removed it
         return process.pid
 
-    yield start
-    for process in started:
-        process.communicate()
+    with ExitStack() as stack:
+        yield start
 
 
 def test_pods_are_left_to_a_containerd_that_runs_plugins_for_them(host: Host, runtime: Callable[[bytes], int]) -> None:

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from v010_adapter.base.loop import FEW_TIMERS, STALL, WRITE, Loop, Timer
+from v010_adapter.base.loop import FEW_TIMERS, SHORT_WAIT, STALL, WRITE, Loop, Timer
 
 from ..nri.runtime import Clock
-from ..processes import impatience
 
 Make = Callable[..., int]
 """Makes a descriptor from which so many bytes, or none, can be read, one at a time; there is always room to write."""
@@ -27,12 +26,6 @@ class Calls(list[str]):
             then()
 
         return callback
-
-
-@pytest.fixture(autouse=True)
-def patience() -> Iterator[None]:
-    with impatience("the loop does not stop"):
-        yield
 
 
 @pytest.fixture
@@ -232,6 +225,32 @@ def test_what_the_loop_has_waited_for_is_ready_since_its_wake_up(epoll: Epoll, c
     loop.watch(7, come)
     loop.run()
     assert (since, loop.stalls) == ([1002], 0), "to wait is no stall"
+
+
+@pytest.mark.parametrize("timer", [None, 10.0, 0.01])
+def test_who_is_to_notice_short_stops_waits_a_short_time_only(epoll: Epoll, clock: Clock, timer: float | None) -> None:
+    loop = Loop()
+    loop.time = clock
+    loop.is_watchful, loop.quiet_at = True, clock.now
+    epoll.wait = lambda: loop.stop() or []  # type: ignore[func-returns-value]
+    if timer is not None:
+        loop.call_at(clock.now + timer, loop.stop)
+    loop.run()
+    assert epoll.asked == pytest.approx([min(SHORT_WAIT, timer or SHORT_WAIT)])
+
+
+@pytest.mark.parametrize(("ago", "found", "quiet"), [(1.0, [], 0), (1.0, [(7, 1)], 1.0), (0.01, [], 0.01)])
+def test_a_busy_loop_that_is_to_notice_short_stops_looks_whether_something_is_ready(
+    epoll: Epoll, clock: Clock, ago: float, found: list[tuple[int, int]], quiet: float
+) -> None:
+    loop = Loop()
+    loop.time = clock
+    loop.is_watchful, loop.quiet_at = True, clock.now - ago
+    epoll.poll = lambda timeout: epoll.asked.append(timeout) or (found if not timeout else [(7, 1)])  # type: ignore[func-returns-value,method-assign]
+    loop.watch(7, loop.stop)
+    loop.run()
+    assert clock.now - loop.quiet_at == pytest.approx(quiet)
+    assert len(epoll.asked) == (2 if ago > SHORT_WAIT else 1)
 
 
 def test_timers_come_in_the_order_of_their_moments_and_making(loop: Loop, calls: Calls, clock: Clock) -> None:

@@ -149,7 +149,7 @@ def promtool(*words: str, text: bytes = b"") -> str:
     program = find("promtool", "prometheus")
     if isinstance(program, str):
         missing(program)
-    done = subprocess.run([program, *words], input=text, capture_output=True, timeout=120, check=False)
+    done = subprocess.run([program, *words], input=text, capture_output=True, check=False)
     return (done.stdout + done.stderr).decode() if done.returncode else ""
 
 

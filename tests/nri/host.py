@@ -13,7 +13,7 @@ from typing import Any
 from nri import Plugin, api, serve
 from nri.wire import Code, Reply, Request
 
-from ..processes import PATIENCE
+from ..waiting import LIMIT
 from .runtime import End
 
 NEW = ("containerd", "v2.4.2", "v0.12.3")
@@ -38,10 +38,10 @@ class Peer(End):
                     return one
             self.receive(await self._reader.read(1 << 16))
 
-    def send(self, method: str, request: Any = None, timeout: float = PATIENCE) -> int:
+    def send(self, method: str, request: Any = None, timeout: float = LIMIT) -> int:
         return self.ask(method, b"" if request is None else request.SerializeToString(), timeout)
 
-    async def call(self, method: str, request: Any = None, timeout: float = PATIENCE) -> Reply:
+    async def call(self, method: str, request: Any = None, timeout: float = LIMIT) -> Reply:
         reply: Reply = await self.hear(Reply, self.send(method, request, timeout))
         return reply
 
@@ -74,10 +74,21 @@ class Host:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._peers: asyncio.Queue[Peer] = asyncio.Queue()
+        self._came: asyncio.Queue[Peer] = asyncio.Queue()
+        self._peers: list[Peer] = []
 
     async def open(self) -> None:
-        self._server = await asyncio.start_unix_server(lambda *both: self._peers.put_nowait(Peer(*both)), self.path)
+        self._server = await asyncio.start_unix_server(self._connected, self.path)
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._peers.append(Peer(reader, writer))
+        self._came.put_nowait(self._peers[-1])
+
+    def end(self) -> None:
+        """Closes all connections, too: a thread that `run` serves in ends with its connection."""
+        for peer in self._peers:
+            peer.close()
+        self.close()
 
     def close(self) -> None:
         self._server.close()
@@ -85,7 +96,7 @@ class Host:
             os.unlink(self.path)
 
     async def accept(self) -> Peer:
-        return await self._peers.get()
+        return await self._came.get()
 
     def serve(self, made: Plugin, *, reconnect: bool = False) -> asyncio.Task[None]:
         return asyncio.create_task(serve(made, "mine", "10", self.path, reconnect=reconnect))
@@ -111,9 +122,9 @@ def hosted(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None
         async def whole() -> None:
             await host.open()
             try:
-                await asyncio.wait_for(test(host, **fixtures), PATIENCE)
+                await asyncio.wait_for(test(host, **fixtures), LIMIT)
             finally:
-                host.close()
+                host.end()
 
         asyncio.run(whole())
 

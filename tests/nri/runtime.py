@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from google.protobuf.message import Message
@@ -53,10 +53,17 @@ class End:
         assert data, "the other end has closed the connection"
         self.heard += self._connection.receive_data(data)
 
-    def ask(self, method: str, payload: bytes = b"", timeout: float = 0, service: str | None = None) -> int:
+    def ask(
+        self,
+        method: str,
+        payload: bytes = b"",
+        timeout: float = 0,
+        service: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> int:
         """Calls the other end; returns the stream id of the call."""
         service = self._service if service is None else service
-        stream_id = self._connection.call(service, method, payload, timeout)
+        stream_id = self._connection.call(service, method, payload, timeout, metadata)
         self._write(self._connection.data_to_send())
         return stream_id
 

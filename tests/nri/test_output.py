@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import socket
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,9 +13,10 @@ from nri import api, output
 from nri.syslog import Syslog
 from nri.testing import PluginFile, Runtime
 
+from ..interpreter import FIRST_LINE
 from ..test_logs import Receiver
 
-PLUGIN = """#!{python}
+PLUGIN = """{first_line}
 import logging, subprocess, sys
 from nri import syslog
 syslog.SYSLOG = {syslog!r}
@@ -56,7 +56,7 @@ def test_what_it_prints_logs_and_fails_with_reaches_syslog(
     tmp_path: Path, receiver: Receiver, run: str, before: str
 ) -> None:
     plugin = tmp_path / "loud"
-    words = {"python": sys.executable, "syslog": str(receiver.path), "before": before, "run": run}
+    words = {"first_line": FIRST_LINE, "syslog": str(receiver.path), "before": before, "run": run}
     plugin.write_text(PLUGIN.format(coroutine="async " if run is SERVE else "", **words))
     plugin.chmod(0o755)
     runtime = Runtime()

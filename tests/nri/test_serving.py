@@ -21,7 +21,7 @@ from nri import Context, Plugin, api, asynchronous, run
 from nri.errors import CallError, NRIError
 from nri.wire import Code, Reply, Request
 
-from ..processes import PATIENCE
+from ..waiting import LIMIT
 from .host import OVER, Host, awaited, hosted, logged, updates
 from .runtime import plugin
 
@@ -31,7 +31,7 @@ async def test_handlers_may_be_coroutines_or_not_and_others_are_served_while_one
     gate = asyncio.Event()
 
     async def create(request: api.CreateContainerRequest, context: Context) -> None:
-        assert 0 < context.remaining() <= PATIENCE
+        assert 0 < context.remaining() <= LIMIT
         await gate.wait()
 
     async def configure(*_: object) -> api.ConfigureResponse:
@@ -64,18 +64,18 @@ TYPE = "10-mine: TypeError: start_container has"
 BAD: list[tuple[Callable[..., Any], float, str, str]] = [
     (
         returns_a_number,
-        PATIENCE,
+        LIMIT,
         f"{TYPE} returned a int, not StartContainerResponse",
         "returned a int",
     ),
     (
         lambda *_: "text",
-        PATIENCE,
+        LIMIT,
         f"{TYPE} returned a str, not StartContainerResponse",
         "returned a str",
     ),
-    (raises, PATIENCE, "10-mine: ValueError: not today", "StartContainer: 10-mine: ValueError: not today"),
-    (ends_itself, PATIENCE, "start_container was cancelled", ""),
+    (raises, LIMIT, "10-mine: ValueError: not today", "StartContainer: 10-mine: ValueError: not today"),
+    (ends_itself, LIMIT, "start_container was cancelled", ""),
     (never_ends, OVER, r"start_container has not answered in [\d.]+ s", "the runtime gets this error"),
 ]
 
@@ -141,7 +141,7 @@ async def test_run_names_late_handlers_and_runs_coroutines(host: Host, caplog: p
     for made in (plugin(start_container=lambda *_: None), plugin(stop_container=stop)):
         serving = asyncio.ensure_future(asyncio.to_thread(run, made, "mine", "10", host.path, []))
         async with host.joined(made, serving=serving) as peer:
-            for method, timeout in (("StartContainer", OVER), ("StopContainer", PATIENCE)):
+            for method, timeout in (("StartContainer", OVER), ("StopContainer", LIMIT)):
                 assert (await peer.call(method, timeout=timeout)).code == Code.OK
     said = "start_container has taken 0.0 s, longer than the runtime waits"
     assert len([record for record in caplog.records if said in record.getMessage()]) == 2
@@ -205,14 +205,14 @@ async def test_updates_that_are_asked_for_while_the_connection_is_lost_fail(host
 
     def wanted() -> Iterator[api.ContainerUpdate]:
         begun.set()
-        assert gone.wait(PATIENCE)
+        assert gone.wait(LIMIT)
         yield from updates("a")
 
     made = plugin(on_join=joined.set, on_disconnect=lambda _: gone.set())
     async with host.joined(made):
         await joined.wait()
         asking = asyncio.ensure_future(asyncio.to_thread(lambda: made.update_containers(wanted()).result(OVER)))
-        await asyncio.to_thread(begun.wait)
+        assert await asyncio.to_thread(begun.wait, LIMIT)
     with pytest.raises(NRIError, match="the connection with the runtime is lost"):
         await asking
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, Self
 
 from tests.debian import missing
+from tests.waiting import limit
 
 from .build import NEWEST, PeerMissing, peer
 
@@ -51,13 +52,23 @@ class Peer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.process.communicate()
+        self.close()
+
+    def close(self) -> None:
+        """Ends the program as its input does; it is killed if it does not."""
+        try:
+            with limit(f"{self.process.args!r} does not end"):
+                self.process.communicate()
+        finally:
+            self.process.kill()
+            self.process.wait()
 
     def ask(self, case: Mapping[str, Any]) -> dict[str, Any]:
         assert self.process.stdin
         assert self.process.stdout
-        print(json.dumps(case, default=str), file=self.process.stdin)
-        line = self.process.stdout.readline()
+        with limit(f"{self.process.args!r} does not answer"):
+            print(json.dumps(case, default=str), file=self.process.stdin)
+            line = self.process.stdout.readline()
         if not line:
             raise RuntimeError(f"{self.process.args!r} is gone")
         answer: dict[str, Any] = json.loads(line)
@@ -128,7 +139,7 @@ class GoRuntime:
             print(self.log.read_text()[-4000:])  # pytest shows it with the failure
 
     def close(self) -> None:
-        self._peer.process.communicate()
+        self._peer.close()
 
     def kill(self) -> None:
         self._peer.process.kill()
@@ -169,8 +180,10 @@ class GoRuntime:
     @contextmanager
     def impatient(self, milliseconds: int) -> Iterator[None]:
         self.play("limit", request_timeout_ms=milliseconds)
-        yield
-        self.play("limit", **PATIENT)
+        try:
+            yield
+        finally:
+            self.play("limit", **PATIENT)
 
 
 class Outcome(NamedTuple):

@@ -17,7 +17,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from ..processes import impatience
+from .. import interpreter
+from ..waiting import limit, running
 from .build import NEWEST
 from .harness import PATIENT, GoRuntime, Reply
 
@@ -35,7 +36,7 @@ def pod(namespace: str = "shop", **annotations: str) -> dict[str, Any]:
 @pytest.fixture
 def runtime(tmp_path: Path) -> Iterator[GoRuntime]:
     """A runtime that is not started yet; it launches what stands in its plugin directory."""
-    with GoRuntime(tmp_path, NEWEST) as opened, impatience("the runtime or the plugin"):
+    with GoRuntime(tmp_path, NEWEST) as opened:
         opened.open(runtime=("containerd", "v2.4.2"), **PATIENT)
         yield opened
 
@@ -45,7 +46,7 @@ def install(runtime: GoRuntime, example: Path, name: str, config: str = "") -> N
     source = example.read_text()
     assert source.startswith(FIRST_LINE)
     program = runtime.directory / "plugins" / name
-    program.write_text(source.replace(FIRST_LINE, f"#!{sys.executable}\n"))
+    program.write_text(source.replace(FIRST_LINE, f"{interpreter.FIRST_LINE}\n"))
     program.chmod(0o755)
     (runtime.directory / "conf.d" / f"{name}.conf").write_text(config)
 
@@ -55,15 +56,12 @@ def beside(runtime: GoRuntime, path: Path, name: str, *words: object) -> Iterato
     """Starts a program beside a runtime, and ends it by SIGTERM, unless the test has."""
     runtime.play("start")
     command = [sys.executable, str(path), "-socket", str(runtime.socket), *map(str, words)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
-        try:
-            assert runtime.play("wait", plugin=name).error == ""
-            yield process
-            if process.returncode is None:
-                process.terminate()
-            assert process.wait() == 0
-        finally:
-            process.kill()
+    with running(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
+        assert runtime.play("wait", plugin=name).error == ""
+        yield process
+        if process.returncode is None:
+            process.terminate()
+        assert process.wait() == 0
 
 
 def create(runtime: GoRuntime, of: Mapping[str, Any], **fields: object) -> Reply:
@@ -152,9 +150,10 @@ def next_runtime(before: GoRuntime) -> Iterator[GoRuntime]:
 
 
 def until(look: Callable[[], Any]) -> Any:
-    """Looks until there is something. The fixture `runtime` loses patience."""
-    while not (found := look()):
-        pass
+    """Looks until there is something."""
+    with limit("it does not come"):
+        while not (found := look()):
+            pass
     return found
 
 

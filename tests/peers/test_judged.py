@@ -10,6 +10,7 @@ import pytest
 
 from nri.testing import FLAVOURS
 
+from ..waiting import LIMIT
 from . import judged
 from .harness import PATIENT, require
 
@@ -17,7 +18,7 @@ from .harness import PATIENT, require
 def test_a_row_has_what_the_contract_and_what_nri_itself_says(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    patient = replace(FLAVOURS["containerd/2.3.4"], registration_timeout=60, request_timeout=60)
+    patient = replace(FLAVOURS["containerd/2.3.4"], registration_timeout=LIMIT, request_timeout=LIMIT)
     monkeypatch.setattr(judged, "FLAVOURS", {"containerd/2.3.4": patient})
     monkeypatch.setattr(judged, "LIMITS", PATIENT)
     judged.main([str(require("idle")), shutil.which("false") or str(Path("/bin/false"))])

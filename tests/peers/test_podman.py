@@ -7,7 +7,6 @@ import os
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -20,6 +19,7 @@ from nri import api
 from nri.runtimes import Runtime
 from tests.debian import missing
 from tests.e2e.build import install_packages
+from tests.interpreter import PYTHON
 from tests.peers.build import PeerMissing
 from tests.processes import SteppedLoop
 from v010_adapter import container_files
@@ -63,7 +63,7 @@ class Podman:
         # In namespaces of its own: whatever podman leaves running or mounted ends with them.
         script = [*UNSHARE, "sh", "-c", f"{shlex.join(create)} && {{ {shlex.join(init)} >/dev/null || :; }}"]
         environment = os.environ | {"CONTAINERS_CONF": f"{self.folder}/containers.conf"}
-        done = subprocess.run(script, capture_output=True, text=True, env=environment, check=False, timeout=120)
+        done = subprocess.run(script, capture_output=True, text=True, env=environment, check=False)
         assert done.returncode == 0, done.stderr
         return self.folder / f"store/vfs-containers/{done.stdout.strip()}/userdata/config.json"
 
@@ -118,7 +118,7 @@ def test_a_precreate_hook_edits_here_what_it_edits_there(podman: Podman, loop: S
     """podman gives the hook a config, which is kept; given the same container by NRI, we ask for the same edit."""
     told = podman.folder / "told.json"
     directory, program = podman.folder / "edit.d", podman.folder / "edit"
-    program.write_text(f"#!/bin/sh\n/usr/bin/tee {told} | exec {sys.executable} -IS {EDITOR} edit\n")
+    program.write_text(f"#!/bin/sh\n/usr/bin/tee {told} | exec {PYTHON} -IS {shlex.quote(str(EDITOR))} edit\n")
     program.chmod(0o755)
     directory.mkdir()
     hook = {"version": "1.0.0", "hook": {"path": str(program)}, "when": {"always": True}, "stages": ["precreate"]}

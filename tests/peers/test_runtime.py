@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from nri.proto import ttrpc_pb2
-from tests.daemon.process import children_of
+from tests.processes import children_of
+from tests.waiting import limit
 
-from ..processes import impatience
+from ..processes import ended
+from ..waiting import running
 from .build import VERSIONS
 from .harness import COMMAND, CONTAINER, LIFE, NAME, PATIENT, POD, Chain, GoRuntime, Host, golden, launched, play
 from .test_oracle import in_a_life
@@ -37,13 +37,11 @@ def test_an_external_adapter_serves_a_pods_life(chain: Chain, tmp_path: Path, ve
         runtime.open(**PATIENT)
         assert runtime.play("start").error == ""
         arguments = ["-idx", "00", "-name", "v010-adapter", "-socket", runtime.socket, "-config", config]
-        with subprocess.Popen([str(COMMAND), *map(str, arguments)]) as adapter:
-            try:
-                assert runtime.play("wait", plugin=NAME).error == ""
-                plays_a_life(runtime, chain)
-            finally:
-                adapter.terminate()
-        assert adapter.returncode == 0
+        with running([str(COMMAND), *map(str, arguments)]) as adapter:
+            assert runtime.play("wait", plugin=NAME).error == ""
+            plays_a_life(runtime, chain)
+            adapter.terminate()
+            assert adapter.wait() == 0
 
 
 WITHOUT_NAME = b'{"plugin":"","version":"","error":"","metadata":null}'  # as a plugin of another project answers
@@ -123,12 +121,11 @@ def test_a_silent_plugin_is_kept_if_policies_are_known(chain: Chain, tmp_path: P
         kept = version in NEWER
         assert (plugin.keep_connected, plugin.fail_request) == (kept, kept and fails)
         (guard,) = children_of(plugin.pid)
-        process = os.pidfd_open(plugin.pid)
-        with stopped(guard, *children_of(guard)), runtime.impatient(300):
+        with pidfd(plugin.pid) as process, stopped(guard, *children_of(guard)), runtime.impatient(300):
             reply = runtime.event("StartContainer", POD, CONTAINER)
             assert (reply.names, bool(reply.error)) == ([NAME] if kept else [], kept and fails)
-            assert kept or ended(process)
-        os.close(process)
+            if not kept:
+                ended(process)
         if kept:
             play(runtime, LIFE[0])
 
@@ -145,8 +142,13 @@ def stopped(guard: int, server: int) -> Iterator[None]:
             os.kill(pid, signal.SIGCONT)
 
 
-def ended(process: int) -> bool:
-    return bool(select.select([process], [], [], 60)[0])
+@contextmanager
+def pidfd(pid: int) -> Iterator[int]:
+    opened = os.pidfd_open(pid)
+    try:
+        yield opened
+    finally:
+        os.close(opened)
 
 
 def test_concurrent_events_and_every_recorded_life_are_served(host: Host) -> None:
@@ -170,7 +172,7 @@ def test_many_concurrent_events_with_updates_deadlock_no_runtime(chain: Chain, t
     chain.add("asking")
     (chain.bin / "asking").write_text(f"#!/bin/sed 1d\n{json.dumps(wish)}\n")  # the fastest without a compiler
     with launched(chain, tmp_path, version, ASKING, {"make_pods": 1, "make_containers": 1}) as runtime:
-        with impatience("the runtime is stuck", 120):
+        with limit("the runtime is stuck"):
             reply = runtime.event("StartContainer", POD, CONTAINER, parallel=24, repeat=4)
             stopped = runtime.event("StopContainer", POD, {**CONTAINER, "id": "another"})
         assert (list(reply.errors), reply.names) == ([], [NAME])
@@ -198,11 +200,9 @@ def test_an_adapter_that_is_dropped_for_being_late_joins_again(chain: Chain, tmp
         (plugin,) = runtime.play("plugins").plugins
         (guard,) = children_of(plugin.pid)
         (server,) = children_of(guard)
-        process = os.pidfd_open(plugin.pid)
-        with stopped(guard, server), runtime.impatient(300):
+        with pidfd(plugin.pid) as process, stopped(guard, server), runtime.impatient(300):
             assert runtime.event("RunPodSandbox", POD).names == []
-            assert ended(process), "the runtime kills the process that it launched"
-        os.close(process)
+            ended(process, "the runtime does not kill the process that it launched")
         there = runtime.play("wait", plugin=NAME, **{"not": [plugin.pid]})
         assert (there.error, {one.pid for one in there.plugins} - {plugin.pid}) == ("", {server})
         for recorded in LIFE:

@@ -15,6 +15,7 @@ from v010_adapter.cli.simulate import command
 from v010_adapter.cli.simulate.play import Play
 from v010_adapter.cli.simulate.script import Script
 
+from ..waiting import LIMIT
 from .fixtures import ROOT, Plugins
 
 Json = dict[str, Any]
@@ -33,7 +34,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets `simulate` play runtimes that wait longer than a slow machine needs."""
 
     def patient(events: Script, flavour: Flavour, *more: Any) -> Play:
-        return Play(events, replace(flavour, registration_timeout=60, request_timeout=60), *more)
+        return Play(events, replace(flavour, registration_timeout=LIMIT, request_timeout=LIMIT), *more)
 
     monkeypatch.setattr(command, "Play", patient)
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from v010_adapter.base.loop import Timer
 
+from ..waiting import LIMIT
+
 if TYPE_CHECKING:
     from .world import World
 
@@ -53,6 +55,7 @@ class Life:
         """Whether it is stopped inside a callback."""
         self.noting: tuple[int, str] | None = None
         """The create that has been noted last, by event and plugin, until its plugin has the request."""
+        self.is_watchful = False
         self.quiet_at = 0.0
         """A time at which the connection had nothing to read."""
         self._parked: list[Timer] = []
@@ -98,7 +101,7 @@ class Life:
         """Lets a thread run until the callback ends, or is stopped."""
         before, self.world.current = self.world.current, self
         begin()
-        self._is_back.acquire()
+        assert self._is_back.acquire(timeout=LIMIT), f"{self} does not come back"
         if not self.is_stopped and not self.is_ready:
             self.quiet_at = self.world.clock.now
         self.world.current = before

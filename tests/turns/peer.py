@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from nri import Context, Deferred
 from nri.events import CALLS
+from nri.wire import Code
+from v010_adapter.base.loop import SHORT_WAIT
 from v010_adapter.daemon.adapter import Adapter
 from v010_adapter.daemon.daemon import GRACE
 from v010_adapter.settings import HooksSettings, Settings
@@ -64,8 +66,9 @@ class Peer:
     def receive(self, *message: Any) -> None:
         """Something comes through the connection."""
         if not self._inbox and not self.life.is_inside:  # else the loop had no time to see that there was nothing
+            lag = SHORT_WAIT - 0.01 if self.life.is_watchful else 0.9
             idle = min(self.life.time(), self.stopped[0]) if self.life.is_stopped else self.life.time()
-            self.life.quiet_at = max(self.life.quiet_at, idle - self.world.dice.choice((1e-6, 0.9)))
+            self.life.quiet_at = max(self.life.quiet_at, idle - self.world.dice.choice((1e-6, lag)))
         self._inbox.append((self.life.time(), *message))
         self.life.is_ready = True
         self.life.call_ready(self._read)
@@ -123,7 +126,7 @@ class Peer:
         self.unanswered.discard(context)
         self.world.runtime.take_answer(call, reply, error)
         self.world.point("after the answer")
-        context.has_failed = error is not None
+        context.status = 0 if error is None else Code.UNKNOWN
         self.adapter.answered(context)
         call.noted_at = self.life.time()
 

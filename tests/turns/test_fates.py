@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from v010_adapter.events import fates
-from v010_adapter.events.fates import FATES, MINE, PAST, REPEAT, Fate, Note, State, Turn
+from v010_adapter.events.fates import DONE, FATES, MINE, PAST, REPEAT, Fate, Note, State, Turn
 from v010_adapter.state.turns_file import PLACE
 
 from ..test_docs import DOCS
@@ -41,20 +41,26 @@ def test_no_note_is_none(place: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("note", "at", "event", "fate"),
+    ("note", "at", "state", "event", "fate"),
     [
-        ("StartContainer c1", 2.0, "StartContainer c1", REPEAT),
-        ("StartContainer c1", 1.0, "StartContainer c1", MINE),
-        ("StartContainer c1", 2.0, "StopContainer c1", MINE),
-        ("StartContainer c1", 2.0, "StartContainer c2", MINE),
-        ("StopContainer c1", 4.0, "StartContainer c1", PAST),
-        ("StartContainer c1", 4.0, "StopContainer c1", PAST),
-        ("StopContainer c1", 4.0, "StartContainer c2", MINE),
+        ("StartContainer c1", 2.0, "begun", "StartContainer c1", REPEAT),
+        ("StartContainer c1", 1.0, "begun", "StartContainer c1", MINE),
+        ("StartContainer c1", 2.0, "begun", "StopContainer c1", MINE),
+        ("StartContainer c1", 2.0, "begun", "StartContainer c2", MINE),
+        ("StartContainer c1", 4.0, "failed", "StartContainer c1", MINE),
+        ("StartContainer c1", 5.0, "failed", "StartContainer c1", PAST),
+        ("StartContainer c1", 5.0, "answered", "StartContainer c1", DONE),
+        ("StopContainer c1", 4.0, "begun", "StartContainer c1", PAST),
+        ("StartContainer c1", 4.0, "failed", "StopContainer c1", PAST),
+        ("StopContainer c1", 4.0, "begun", "StartContainer c2", MINE),
     ],
 )
-def test_a_note_is_for_its_event_or_for_a_later_one_of_the_id(note: str, at: float, event: str, fate: object) -> None:
+def test_a_note_is_for_its_event_or_for_a_later_one_of_the_id(
+    note: str, at: float, state: str, event: str, fate: object
+) -> None:
     method, id_ = event.split()
-    told = Note(at, "7.aa", State.BEGUN, note).counted_for(Turn(method, "pod", id_, 3.0, 0.0, floor=1.0, later=3.0))
+    turn = Turn(method, "pod", id_, at=3.0, quiet_at=0.0, deadline=5.0, floor=1.0, later=3.0)
+    told = Note(at, "7.aa", State(state), note).counted_for(turn)
     assert FATES[told and told.state] is fate
 
 

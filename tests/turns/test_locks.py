@@ -13,6 +13,8 @@ import pytest
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 from v010_adapter.state.turns_file import TurnsFile, _locked
 
+from ..waiting import running
+
 HOLD = "import sys; from v010_adapter.state.runtime_directory import RuntimeDirectory; "
 HOLD += "from v010_adapter.state.turns_file import TurnsFile; "
 HOLD += "file = TurnsFile(RuntimeDirectory(sys.argv[1], 'containerd')); "
@@ -39,7 +41,7 @@ def test_bytes_beside_those_of_another_process_are_free_and_all_are_when_it_is_k
 ) -> None:
     file = opened()
     words = [sys.executable, "-c", HOLD, str(tmp_path / "state")]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+    with running(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "True\n"
         other.send_signal(signal.SIGSTOP)

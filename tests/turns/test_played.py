@@ -273,6 +273,25 @@ def test_what_an_adapter_answered_too_late_is_repeated_but_for_its_creates(play:
     assert play.runs("q") == ["create c by A0", "create c by A1"]
 
 
+def test_an_answer_that_a_short_stop_has_made_late_is_not_noted_as_sent(play: Play) -> None:
+    """The loop does not notice that it was stopped, so the time is up here after it is up in the runtime."""
+    first, _ = play.start(2)
+    play.begin("pod")
+    play.dice.roll = play.dice.SLOW
+    first.stop(0.6, is_killed=False)
+    play.world.clock.call_at(play.world.clock.now + 1.9, lambda: setattr(play.dice, "roll", 0.5))
+    assert given([play.begin("c")]) == [[[], ["h"]]]
+
+
+def test_short_stops_are_noticed_only_beside_another_adapter(play: Play) -> None:
+    first, second = play.start(2)
+    play.begin("pod")
+    assert (first.life.is_watchful, second.life.is_watchful) == (True, True)
+    second.die()
+    play.stop("pod")
+    assert not first.life.is_watchful
+
+
 def test_a_create_is_not_repeated_once_its_deletes_may_have_run(play: Play) -> None:
     first, _ = play.start(2)
     play.begin("pod")

@@ -221,6 +221,64 @@ def test_an_answer_before_the_turn_hides_no_note_of_a_later_event(start: Start) 
     assert third.turns.take(at_third) is DONE
 
 
+def test_a_note_of_an_earlier_event_replaces_no_later_one_of_the_id(start: Start) -> None:
+    first, second = start(), start()
+    earlier = waiting(first, "UpdateContainer")
+    first.turns.end(earlier, State.ANSWERED)
+    assert second.serves("UpdateContainer") is DONE
+    first.turns.end(waiting(first, "UpdateContainer"), State.ANSWERED)
+    assert first.turns.take(earlier) is MINE
+    first.turns.unlock("pod", "c1")
+    assert second.serves("UpdateContainer") is DONE
+
+
+def test_a_note_of_a_moment_that_has_not_come_has_been_garbled_and_is_replaced(start: Start) -> None:
+    first, second = start(), start()
+    for moment in ("1e300", "nan", "inf"):
+        place = f"{moment} 7.aa answered StopContainer c1".encode().ljust(PLACE)
+        with file(first).open("r+b") as table_:
+            table_.seek(turns._place(first.comes()))
+            table_.write(place)
+        turn = first.comes()
+        first.turns._write(turn, State.ANSWERED)
+        assert second.serves() is DONE
+
+
+def test_what_is_done_elsewhere_is_done_though_its_note_has_been_replaced_since(start: Start) -> None:
+    first, second = start(), start()
+    waits = waiting(second)
+    assert first.serves() is MINE
+    assert second.turns.is_answered(waits)
+    place = turns._place(waits)
+    other = next(id_ for id_ in map(str, range(10**6)) if turns._place(first.comes(id_=id_)) == place)
+    assert first.serves(id_=other) is MINE
+    assert second.turns.take(waits) is DONE
+
+
+def test_an_event_that_failed_after_the_time_was_up_here_is_over(start: Start) -> None:
+    first, second = start(), start()
+    late = first.turns.turn("StartContainer", "pod", "c1", first.clock(), timeout=1.5)
+    assert second.serves(state=State.FAILED) is MINE
+    assert first.turns.take(late) is PAST
+    again = first.comes()
+    assert first.turns.take(again) is MINE, "it has come again"
+
+
+def test_an_end_that_was_read_too_late_is_not_noted_over_the_next_life(start: Start) -> None:
+    first, second, third = start(), start(), start()
+    quiet = second.clock()
+    events = "StartContainer", "StopContainer"
+    for method in events:
+        assert (first.serves(method), third.serves(method)) == (MINE, DONE)
+    assert first.serves("StartContainer") is MINE
+    for method in events:
+        late = second.turns.turn(method, "pod", "c1", quiet, timeout=0.5)
+        assert second.turns.others_got(late)
+        second.turns.take(late)
+        second.ends(late)
+    assert third.serves("StartContainer") is DONE
+
+
 def test_no_event_of_an_adapter_is_past_for_its_own_notes(start: Start) -> None:
     first, _ = start(), start()
     waits = waiting(first, "StopContainer")

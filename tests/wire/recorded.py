@@ -45,9 +45,11 @@ class Answer(NamedTuple):
     sent: str
 
 
-def _call(conn_id: int, method: str, message: Message, timeout: float | None, sent: str) -> Call:
+def _call(
+    conn_id: int, method: str, message: Message, timeout: float | None, sent: str, *metadata: tuple[str, str]
+) -> Call:
     service = PLUGIN if conn_id == PLUGIN_SERVICE else RUNTIME
-    return Call(conn_id, [Request(1, service, method, message.SerializeToString(), timeout)], sent)
+    return Call(conn_id, [Request(1, service, method, message.SerializeToString(), timeout, metadata)], sent)
 
 
 # fmt: off
@@ -82,7 +84,8 @@ READ_ONLY_CALLS = {  # Go clients send these, and we never do
         "120853687574646f776e20fbffffffffffffffff01"),
     "metadata": _call(PLUGIN_SERVICE, "Shutdown", api.Empty(), None,
         "00000001000000490000003f0000000101000a1b6e72692e706b672e6170692e7631616c706861312e506c7567696e"
-        "120853687574646f776e2a0a0a0574726163651201612a0a0a057472616365120162"),
+        "120853687574646f776e2a0a0a0574726163651201612a0a0a057472616365120162",
+        ("trace", "a"), ("trace", "b")),
 }
 ANSWERS = {
     "registered": Answer(CALLS["RegisterPlugin"].sent, Reply(1, 0, "", b""), "000000020000000a00000000000000010200"),

@@ -162,8 +162,8 @@ def test_a_call_is_read_and_written_as_go_means_and_writes_it() -> None:
             sent = pieces(bytes.fromhex(call.sent), size)
             assert [event for piece in sent for event in server.receive_data(piece)] == call.requests, name
         client = end(PLUGIN_SERVICE + RUNTIME_SERVICE - call.conn_id)
-        for stream_id, service, method, payload, timeout in call.requests:
-            assert client.call(service, method, payload, timeout or 0) == stream_id
+        for stream_id, service, method, payload, timeout, metadata in call.requests:
+            assert client.call(service, method, payload, timeout or 0, dict(metadata)) == stream_id
         assert (client.data_to_send().hex() == call.sent) is (name in CALLS), name
 
 

@@ -9,7 +9,7 @@ import re
 import select
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from subprocess import Popen
 from typing import Any, NamedTuple, cast
@@ -73,6 +73,8 @@ class Plugin:
         """The mask of the events that the plugin is subscribed to."""
         self.state_change = not flavour.dedicated
         """Whether most events are sent as StateChange."""
+        self.metadata: Mapping[str, str] = {}
+        """What is sent beside the message of each call."""
         self._flavour = flavour
         self._updates = updates
         self._refusal: CallError | None = None
@@ -176,7 +178,7 @@ class Plugin:
     def _call(self, call: events.Call, request: Message, timeout: float) -> Message:
         """Calls the plugin and waits for its answer. Raises CallError, Late and Lost."""
         try:
-            self._connection.call(events.PLUGIN, call.method, request.SerializeToString(), timeout)
+            self._connection.call(events.PLUGIN, call.method, request.SerializeToString(), timeout, self.metadata)
         except MessageTooLarge as error:
             raise CallError(Code.RESOURCE_EXHAUSTED, str(error)) from None
         self._reply = None

@@ -19,7 +19,8 @@ from typing import Self, cast
 from google.protobuf.message import Message
 
 from nri import api, events
-from nri.errors import RegistrationError
+from nri.address import address
+from nri.errors import NRIError, RegistrationError
 from nri.testing.flavour import Flavour
 from nri.testing.launch import PluginFile, spawn, undisturbed
 from nri.testing.merge import Conflict, Merge
@@ -30,18 +31,39 @@ DEFAULT = Flavour()
 
 @dataclass
 class Outcome:
-    """The outcome of one event. `adjust`, `update` and `request` are set if the event did not fail."""
+    """The outcome of one event."""
 
     event: str
     answers: list[Answer] = field(default_factory=list)
     """One answer per plugin that was called, in order. The event ends with the first answer that fails it."""
     error: str = ""
-    adjust: api.ContainerAdjustment | None = None
-    """The merged adjustment of a container at its creation, None for other events."""
+    """Why the event has failed, empty if it has not."""
     update: list[api.ContainerUpdate] = field(default_factory=list)
     """The merged updates of other containers. At UpdateContainer, the event's own container comes last."""
-    request: Message | None = None
-    """The request with all adjustments, as a further plugin would get it."""
+    adjusted: api.ContainerAdjustment | None = None
+    """`adjust`, but None if the event has failed."""
+    requested: Message | None = None
+    """`request`, but None if the event has failed."""
+
+    @property
+    def adjust(self) -> api.ContainerAdjustment | None:
+        """The merged adjustment of a container at its creation, None for other events.
+
+        Raises NRIError, with the error of the event, if it has failed.
+        """
+        self.check()
+        return self.adjusted
+
+    @property
+    def request(self) -> Message | None:
+        """The request with all adjustments, as a further plugin would get it. Raises NRIError as `adjust` does."""
+        self.check()
+        return self.requested
+
+    def check(self) -> None:
+        """Raises NRIError, with the error of the event, if it has failed."""
+        if self.error:
+            raise NRIError(f"{self.event} has failed: {self.error}")
 
 
 class Runtime:
@@ -60,11 +82,14 @@ class Runtime:
         """Maximum number of pods or containers in one message of a Synchronize; 0 means no maximum."""
         self.connected: list[Plugin] = []
         """All plugins that have ever connected. Their `closed` says why a connection has ended."""
+        self.metadata: dict[str, str] = {}
+        """What is sent beside the message of each call, such as the `traceparent` of a runtime that traces."""
         self.updates: Updates = []
         """The updates in answers to Synchronize, and the unsolicited ones. The caller may remove them."""
         self._output = output
         self._state = state
         self._listener: socket.socket | None = None
+        self._path = Path()
 
     @property
     def plugins(self) -> list[Plugin]:
@@ -80,7 +105,9 @@ class Runtime:
     def listen(self, path: Path) -> None:
         """Listens for external plugins. Raises OSError."""
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listener.bind(os.fspath(path))
+        self._path = path
+        with address(os.fspath(path)) as short:
+            self._listener.bind(short)
         self._listener.listen()
 
     def launch(self, file: PluginFile) -> Plugin:
@@ -109,9 +136,9 @@ class Runtime:
         """Relays an event to every subscribed plugin, in order. `method` is the event's name.
 
         Each plugin has `timeout` seconds to answer, by default those of the flavour. Raises TypeError for a request of
-        another event.
+        another event, and ValueError for an event that NRI does not have.
         """
-        call = events.CALLS[method]
+        call = events.named(method)
         if not isinstance(request, call.request) or not call.event:
             raise TypeError(f"{method} with a {request.DESCRIPTOR.name}")
         outcome, merge = Outcome(method), Merge(request)
@@ -119,7 +146,7 @@ class Runtime:
         if isinstance(request, api.CreateContainerRequest) and not outcome.error:
             outcome.error = self._validate(request, merge, timeout)
         if not outcome.error:
-            outcome.adjust, outcome.update, outcome.request = merge.adjust, merge.update, merge.request
+            outcome.adjusted, outcome.update, outcome.requested = merge.adjust, merge.update, merge.request
         return outcome
 
     def serve(self, done: Callable[[], bool], timeout: float) -> bool:
@@ -147,14 +174,15 @@ class Runtime:
         for plugin in self.connected:
             plugin.close("the runtime stopped")
         if self._listener is not None:
-            if path := self._listener.getsockname():
-                Path(path).unlink(missing_ok=True)
+            if self._listener.getsockname():
+                self._path.unlink(missing_ok=True)
             self._listener.close()
             self._listener = None
 
     def _join(self, config: str) -> Plugin:
         """Takes the plugin that has connected last into service."""
         plugin = self.connected[-1]
+        plugin.metadata = self.metadata
         plugin.register()
         plugin.configure(config)
         plugin.synchronize(list(self._state_in_parts()))

@@ -6,7 +6,7 @@ roles; that is the only difference.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
@@ -30,7 +30,8 @@ MAX_ERROR_TEXT = 64 << 10
 class Request(NamedTuple):
     """A call from the peer, to be answered with `respond` or `fail`.
 
-    `timeout` is in seconds: None if there is none, negative if the caller's deadline has passed already.
+    `timeout` is in seconds: None if there is none, negative if the caller's deadline has passed already. `metadata` has
+    the keys and values that the caller has sent beside the message.
     """
 
     stream_id: int
@@ -38,6 +39,7 @@ class Request(NamedTuple):
     method: str
     payload: bytes
     timeout: float | None
+    metadata: tuple[tuple[str, str], ...] = ()
 
 
 class Reply(NamedTuple):
@@ -101,15 +103,18 @@ class Connection:
         status = ttrpc_pb2.Status(code=code, message=_cut(text))
         self._send(self._serve, stream_id, RESPONSE, ttrpc_pb2.Response(status=status).SerializeToString())
 
-    def call(self, service: str, method: str, payload: bytes, timeout: float = 0) -> int:
+    def call(
+        self, service: str, method: str, payload: bytes, timeout: float = 0, metadata: Mapping[str, str] | None = None
+    ) -> int:
         """Calls the peer and returns the stream id that its Reply will carry.
 
         `timeout` in seconds is sent to the peer, 0 means none; this class has no clock. Raises MessageTooLarge beyond
         4 MiB.
         """
-        request = ttrpc_pb2.Request(
-            service=service, method=method, payload=payload, timeout_nano=max(0, int(timeout * NANO))
-        )
+        nano = max(0, int(timeout * NANO))
+        request = ttrpc_pb2.Request(service=service, method=method, payload=payload, timeout_nano=nano)
+        for key, value in metadata.items() if metadata else ():
+            request.metadata.add(key=key, value=value)
         stream_id = self._next_call
         self._send(self._call, stream_id, REQUEST, request.SerializeToString())
         self._next_call += 2
@@ -146,8 +151,10 @@ class Connection:
             request = ttrpc_pb2.Request.FromString(envelope)
         except DecodeError as error:
             raise CallError(Code.INVALID_ARGUMENT, f"undecodable request: {error}") from None
-        nano = request.timeout_nano
-        return Request(stream_id, request.service, request.method, request.payload, nano / NANO if nano else None)
+        nano, pairs = request.timeout_nano, request.metadata
+        timeout = nano / NANO if nano else None
+        metadata = tuple((pair.key, pair.value) for pair in pairs) if pairs else ()
+        return Request(stream_id, request.service, request.method, request.payload, timeout, metadata)
 
     def _reply(self, stream_id: int, type_: int, envelope: bytes | None) -> Reply | None:
         if type_ != RESPONSE or stream_id not in self._pending:

@@ -30,6 +30,8 @@ It decides how much of a deadline counts as gone, never whose turn an event is.
 """
 LONGEST_WAIT = 86400
 """Maximum seconds of one wait: epoll accepts no more than 24 days."""
+SHORT_WAIT = 0.05
+"""Maximum seconds of one wait while `is_watchful`. It is shorter than the reserve before a deadline."""
 FEW_TIMERS = 100
 """With fewer timers than this, the heap is not compacted."""
 
@@ -69,6 +71,8 @@ class Loop:
         """The earliest time at which the descriptors that are served now may have become ready."""
         self.quiet_at = self.time()
         """A time at which they were not ready, even if this process has been stopped since."""
+        self.is_watchful = False
+        """Whether `quiet_at` is to be recent, so that short stops are noticed, too. It costs 20 turns a second."""
         self.has_hung_up = False
         """Whether the other end of the descriptor that is served now is closed. There may still be bytes to read."""
         self.stalls = 0
@@ -141,7 +145,14 @@ class Loop:
         if begun - last_poll > STALL:
             self.stalls += 1
             self.longest = max(self.longest, begun - last_poll)
-        wait = 0 if self._soon else min(wait, LONGEST_WAIT)
+        if self._soon:
+            wait = 0
+        elif self.is_watchful:
+            wait = SHORT_WAIT if wait < 0 else min(wait, SHORT_WAIT)
+            if begun - self.quiet_at > SHORT_WAIT and not self._epoll.poll(0):
+                self.quiet_at = begun
+        else:
+            wait = min(wait, LONGEST_WAIT)
         found = self._epoll.poll(wait)
         now = self.time()
         was_stopped = wait >= 0 and now - begun > wait + OVERSLEPT

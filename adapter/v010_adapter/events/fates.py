@@ -9,7 +9,8 @@ THE FACTS.
     not answered in time, or has lost its connection (pkg/adaptation/adaptation.go, in 0.8.0 to 0.12.5). So all adapters
     get their events in the same order, and an adapter that is asked knows: an answer that has not been sent to the
     runtime by now does not count any more.
- 2. At the first error NRI returns, and asks nobody else.
+ 2. At the first error NRI returns, and asks nobody else. So an event that failed elsewhere has not come here, unless
+    it came here before, and this adapter's time was up when the other one was asked.
  3. A plugin is added under the same lock: an adapter that joins during an event does not get it.
  4. A kernel lock (F_OFD_SETLK) ends with its process. A process that hangs keeps its locks.
  5. All processes of a machine have one monotonic clock. It orders notes; no duration decides.
@@ -23,19 +24,23 @@ lock covers its containers. Having the lock, it asks `FATES` what becomes of the
     BEGUN                           REPEAT    its adapter ended, or was late: what it lacks runs here
     ANSWERED                        DONE      the runtime has its answer; only deletes that are still owed run here
     FAILED                          MINE      by fact 2 this is another event with the same name
-    LATER                           PAST      another adapter has begun a later event of the id
+    LATER                           PAST      the runtime has gone on without this adapter
 
 An adapter writes BEGUN before it works, and ANSWERED or FAILED after its answer has been sent in time; a late answer,
-or one that nobody hears, stays BEGUN, by fact 1. If its time is up before its turn, it writes ANSWERED all the same:
-the work goes on there. A note has the time at which its event came to the adapter that began it first. It is for this
-event if it has the same method and id, and is younger than `Turn.floor`; for a later event if it has the same id,
-another method, and is younger than `Turn.later`. By fact 1, an event that was read here in time was read before any
-adapter began the next one; of one that perhaps was read too late, a moment is known at which it had not come yet.
+or one that nobody hears, stays BEGUN, by fact 1. In time is what was sent before `Turn.deadline`, which is at most
+`SHORT_WAIT` of the loop before the runtime's, or at most the duration of a stop. If its time is up before its turn, it
+writes ANSWERED all the same: the work goes on there. A note has the time at which its event came to the adapter that
+began it first. A note never replaces a younger one of the id. It is for this event if it has the same method and id,
+and is younger than `Turn.floor`. LATER is a note for a later event: it has the same id, another method, and is younger
+than `Turn.later`; or a note that this event has failed, by fact 2: it is younger than `Turn.deadline`. By fact 1, an
+event that was read here in time was read before any adapter began the next one; of one that perhaps was read too late,
+a moment is known at which it had not come yet.
 
 An event that is read too late, for the adapter was stopped, is skipped if other adapters have got it, unless it
-is an end: perhaps they have ended, and the deletes are owed. An adapter that hangs keeps its lock: who gets the event
-next waits until its own deadline, then `onFailure` decides. An adapter that is alone, by fact 3, writes no notes. It
-knows that by one `stat` at each event with work: each adapter that joins makes the file longer.
+is an end: perhaps they have ended, and the deletes are owed. No note is written for it: its time would be that of a
+later event. An adapter that hangs keeps its lock: who gets the event next waits until its own deadline, then
+`onFailure` decides. An adapter that is alone, by fact 3, writes no notes. It knows that by one `stat` at each event
+with work: each adapter that joins makes the file longer.
 
 Creates and deletes are not decided here. The record of an id (`state.ledger`) has the creates without a delete. It is
 read under the id's lock, so a delete runs once, whoever asks for it: an event, a Synchronize, the end of a process.
@@ -71,7 +76,7 @@ class State(Enum):
     ANSWERED = "answered"
     FAILED = "failed"
     LATER = "later"
-    """The note is for a later event of the id. No note is written so."""
+    """The runtime has gone on: the note is for a later event, or tells that this one has failed. None is written so."""
 
 
 class Fate(Enum):
@@ -119,27 +124,49 @@ class Note(NamedTuple):
         except ValueError:
             return None
 
+    @property
+    def id(self) -> str:
+        """The id, as a file name."""
+        return self.name.partition(" ")[2]
+
     def counted_for(self, turn: Turn) -> Note | None:
         """Returns the note as it counts for an event, None if it is for an earlier one, or for another id."""
         if self.name == turn.name:
-            return self if self.at > turn.floor else None
-        is_later = self.at > turn.later and self.name.partition(" ")[2] == file_name(turn.id)
-        return self._replace(state=State.LATER) if is_later else None
+            counts, has_gone_on = self.at > turn.floor, self.state is State.FAILED and self.at >= turn.deadline
+        else:
+            counts, has_gone_on = self.at > turn.later and self.id == file_name(turn.id), True
+        return (self._replace(state=State.LATER) if has_gone_on else self) if counts else None
 
 
 class Turn:
     """An event at this adapter."""
 
-    __slots__ = ("answer", "at", "fate", "floor", "id", "is_begun", "is_sent", "later", "method", "pod", "quiet_at")
+    __slots__ = (
+        *("answer", "at", "deadline", "fate", "floor", "id", "is_begun", "is_late", "is_sent", "later", "method"),
+        *("pod", "quiet_at"),
+    )
 
     def __init__(
-        self, method: str, pod: str, id_: str, at: float, quiet_at: float, *, floor: float, later: float
+        self,
+        method: str,
+        pod: str,
+        id_: str,
+        at: float,
+        quiet_at: float,
+        *,
+        deadline: float,
+        floor: float,
+        later: float,
     ) -> None:
         self.method, self.pod, self.id = method, pod, id_
         self.floor, self.later = floor, later
         """Notes of other adapters for this event are younger than `floor`, those for later events than `later`."""
         self.quiet_at = quiet_at
         """A moment at which the event had not come here yet; see `Loop`."""
+        self.deadline = deadline
+        """Until then, at least, the runtime waits for the answer, unless it closes the connection."""
+        self.is_late = False
+        """Whether it was read here too late, after other adapters have got it."""
         self.at = at
         """When the event came to the adapter that has begun it first."""
         self.fate: Fate | None = None

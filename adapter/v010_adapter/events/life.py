@@ -79,7 +79,8 @@ class Input(Key):
     ANSWERED_ELSEWHERE = auto()
     """Another adapter has answered the event, and may still work on it."""
     RUNTIME_GONE = auto()
-    """The connection is lost. Nobody knows whether the containers of creates that wait will be started."""
+    """The connection is lost. Nobody knows whether the containers of creates that wait will be started: they lose their
+    programs, and keep their place in the order."""
     PREPARED = auto()
     NOT_STARTED = auto()
     """The program could not be spawned."""
@@ -158,14 +159,14 @@ TRANSITIONS: Mapping[LifeState, Row] = {
     QUEUED: {
         **_BEFORE_TURN,
         Input.ANSWERED_ELSEWHERE: (_to(QUEUED, ANSWER), _END),
-        Input.RUNTIME_GONE: (_to(QUEUED), _END),
+        Input.RUNTIME_GONE: _always(QUEUED),
         _TIME_IS_UP: (_to(QUEUED, ANSWER), _END),
         _SENT: _always(QUEUED),
     },
     BLOCKED: {
         **_BEFORE_TURN,
         Input.ANSWERED_ELSEWHERE: (_to(BLOCKED, ANSWER), _END),
-        Input.RUNTIME_GONE: (_to(BLOCKED), _END),
+        Input.RUNTIME_GONE: _always(BLOCKED),
         _TIME_IS_UP: (_to(BLOCKED, ANSWER), _END),
         _SENT: _always(BLOCKED),
     },

@@ -7,13 +7,12 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from nri import Answer
+from nri import Answer, cgroup
 from nri.deferred import in_turn
 from v010_adapter.errors import NotAdjustable, Oversized, PluginError
 from v010_adapter.events.fates import PAST, REPEAT, SERVED_ELSEWHERE, Fate, Turn
 from v010_adapter.events.life import AT_FAILURE, BLOCKED, NEVER, RUNNING, Input, Life
 from v010_adapter.events.work import Work
-from v010_adapter.host import cgroup
 from v010_adapter.legacy import request, result
 from v010_adapter.legacy.answer import AnswerBuilder, with_updates
 from v010_adapter.legacy.config import Entry
@@ -21,7 +20,6 @@ from v010_adapter.legacy.pending_updates import PendingUpdates
 from v010_adapter.legacy.plan import CREATE, DELETE, STATES, PluginStep
 from v010_adapter.legacy.plugins import LegacyPlugins
 from v010_adapter.legacy.request import Target
-from v010_adapter.programs.output import complaint, quoted
 from v010_adapter.programs.process import Process, Program
 from v010_adapter.programs.runner import Runner
 from v010_adapter.programs.step import Failure
@@ -208,7 +206,7 @@ class PluginWork(Work[PluginStep]):
         try:
             changes, *texts = yield self._apart(self._parts)
         except Oversized as error:
-            self._fault = error
+            self._fault = error.with_traceback(None)
             return
         self._made_builder().restore(changes)
         self.target.take_texts(*texts)
@@ -276,8 +274,7 @@ class PluginWork(Work[PluginStep]):
         except NotAdjustable as refused:
             return Read(Failure(str(refused)), wishes)
         except result.ResultError as reason:
-            output = f", output: {quoted(process.stdout)}" if process.stdout.strip() else ""
-            return Read(Failure(f"no result ({reason}), {process.ending}{output}{complaint(process)}"))
+            return Read(Failure(f"no result ({reason}), {process.ending}"))
         return Read(parsed, wishes)
 
     def _taken(self, step: PluginStep, process: Process, read: Read) -> result.Result | Failure:
@@ -304,6 +301,11 @@ class PluginWork(Work[PluginStep]):
             updates = self._updates
             return with_updates(self.event, None, updates, self.target) if updates.waiting else None
         return self._builder.reply()
+
+    def _let_go(self) -> None:
+        self._message = self._builder = None
+        self._body = b""
+        self.life.results.clear()
 
     def _lateness_before(self) -> str:
         if self.life.state is BLOCKED:

@@ -45,7 +45,7 @@ class Queue:
 
     def on_runtime_gone(self) -> None:
         """Drops the creates that wait; deletes come all the same."""
-        for work in self._works[:]:
+        for work in self._works:
             if work.life.state in (QUEUED, BLOCKED):
                 work.drop(Input.RUNTIME_GONE)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from nri import Context, api, runtimes
+from nri import Context, api, cgroup, runtimes
 from nri.deferred import in_turn
 from nri.runtimes import Runtime
 from v010_adapter.base.loop import Loop
@@ -23,7 +23,7 @@ from v010_adapter.events.fates import SERVED_ELSEWHERE, State, Turn
 from v010_adapter.events.first_start import FirstStart
 from v010_adapter.events.plugin_work import PluginWork, Shared
 from v010_adapter.events.turns import Turns
-from v010_adapter.host import cgroup
+from v010_adapter.events.withheld import withhold_at_event, withhold_at_synchronize
 from v010_adapter.legacy.answer import with_updates
 from v010_adapter.legacy.pending_updates import PendingUpdates
 from v010_adapter.legacy.plan import DELETE, REMOVALS, STATES
@@ -87,7 +87,7 @@ class Serving:
         self.plugins = LegacyPlugins(own.legacy, own.host_root)
         self.updates = PendingUpdates(loop)
         self.ledger = Ledger(loop, turns.directory)
-        turns.on_change = self.ledger.expect_changes
+        turns.on_change = self._on_change
         turns.look()
         self._shared = Shared(self.runner, self.plugins, self.updates, self.ledger)
         self.deletes = Deletes(loop, self._shared, turns)
@@ -133,10 +133,16 @@ class Serving:
         elif not with_hooks:
             self._hooks = None
 
+    def _on_change(self, is_shared: bool, is_remade: bool) -> None:
+        self._loop.is_watchful = is_shared
+        self.ledger.expect_changes(is_shared, is_remade)
+
     # The connection
 
     def on_synchronize(self, request: api.SynchronizeRequest) -> None:
         """Compares the records with what the runtime has. Call it after the answer, before any event."""
+        if prefix := self._own.legacy.metadata_prefix:
+            withhold_at_synchronize(request, prefix)
         self.updates.existing = {container.id for container in request.containers}
         self.updates.flush_soon()
         node = reconcile.node_of(request.pods, request.containers)
@@ -157,13 +163,13 @@ class Serving:
         Nobody knows whether their containers will be started. Deletes that are owed come all the same.
         """
         unanswered, self._unanswered = self._unanswered, {}
+        self.deletes.queue.on_runtime_gone()
         for turn, work in unanswered.values():
             if work is not None:
                 self._turns.end(turn, None)
                 work.on_sent()
         self.updates.on_runtime_gone()
         self.deletes.on_runtime_gone()
-        self.deletes.queue.on_runtime_gone()
 
     # From the event to the answer
 
@@ -188,10 +194,13 @@ class Serving:
             self._note_existing(target)
             return None
         self._unanswered[context] = turn, None
+        prefix = self._own.legacy.metadata_prefix
         if context.method != CREATION:
+            if prefix:
+                withhold_at_event(context.method, request, prefix)
             return self._run_plugins(request, target, context, turn)
         plugins = partial(self._run_plugins, request, target, context, turn)
-        return in_turn(create_container(request, context, turn, plugins, self._hooks, self._own.legacy.metadata_prefix))
+        return in_turn(create_container(request, context, turn, plugins, self._hooks, prefix))
 
     def _run_plugins(self, message: Any, target: Target, context: Context, turn: Turn) -> Any:
         """Runs the legacy plugins of an event; returns the answer that they make, maybe a Deferred."""
@@ -271,15 +280,14 @@ class Serving:
         """
         turn, work = self._unanswered.pop(context, (None, None))
         if turn is not None:
+            is_in_time = context.is_heard and self._loop.time() < turn.deadline
             if work is not None:
                 if turn.is_noted:
-                    is_late = not context.is_heard or context.remaining() <= 0
-                    self._turns.end(turn, None if is_late else State.FAILED if context.has_failed else State.ANSWERED)
+                    state = State.FAILED if context.has_failed else State.ANSWERED
+                    self._turns.end(turn, state if is_in_time else None)
                 work.on_sent()
-            if self._hides_refused and context.has_failed and context.method == CREATION:
-                is_sure = context.is_heard and context.remaining() > context.came - turn.quiet_at
-                if is_sure:
-                    self._loop.call_soon(lambda: self.run_for_gone(turn.id))
+            if self._hides_refused and is_in_time and context.has_failed and context.method == CREATION:
+                self._loop.call_soon(lambda: self.run_for_gone(turn.id))
             if turn.fate is not None and self.serves is (turn.fate in SERVED_ELSEWHERE):
                 self._note_served(is_ours=not self.serves)
         if self._standby is not None:
@@ -328,6 +336,6 @@ class Serving:
             "standby": standby.describe() if standby is not None else {},
             "hooks": hooks.containers if hooks else {},
             "faults": [*filter(None, [plugins.conf_json.fault]), *(hooks.faults if hooks else ())],
-            "notes": list(filter(None, [plugins.sandboxes.describe(len(self._pods_of_runtime))])),
+            "notes": list(filter(None, [plugins.sandboxes.describe(len(self._pods_of_runtime)), self.ledger.foreign])),
             "state_fault": self._turns.fault or self.ledger.fault,
         }

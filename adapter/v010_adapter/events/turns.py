@@ -121,9 +121,10 @@ class Turns:
     def is_lost(self) -> bool:
         """Whether the state directory was removed under a mount of itself: only another process can mount the new one.
 
-        To be asked from time to time: it repairs a directory that was removed otherwise.
+        To be asked from time to time: it repairs a directory that was removed otherwise, and sees who has joined.
         """
         if self._file.is_usable:
+            self.look()
             return False
         self._look_closely()
         return not self._file.is_open and self.directory.is_lost
@@ -161,9 +162,9 @@ class Turns:
 
     def turn(self, method: str, pod: str, id_: str, quiet_at: float, timeout: float) -> Turn:
         """Returns the turn of an event that has come after `quiet_at`. The runtime waits `timeout` seconds."""
-        now, floor = self._clock(), self._floor
-        self._floor = now if now < quiet_at + timeout else max(quiet_at, floor)
-        return Turn(method, pod, id_, now, quiet_at, floor=floor, later=self._floor)
+        now, floor, deadline = self._clock(), self._floor, quiet_at + timeout
+        self._floor = now if now < deadline else max(quiet_at, floor)
+        return Turn(method, pod, id_, now, quiet_at, deadline=deadline, floor=floor, later=self._floor)
 
     def is_shared(self, turn: Turn) -> bool:
         """Whether other adapters may have got an event. One that has just gone may have begun it."""
@@ -176,6 +177,7 @@ class Turns:
         """
         if not self.is_shared(turn):
             return False
+        turn.is_late = True
         note = self._note_of(turn)
         if note is not None and note.name == turn.name:
             self._floor = max(self._floor, note.at)
@@ -192,7 +194,7 @@ class Turns:
             turn.fate = MINE
             return MINE
         note = self._note_of(turn)
-        if note is not None or turn.fate is not REPEAT:
+        if note is not None or turn.fate is None:  # else the note that has decided has been replaced since
             turn.fate = FATES[note and note.state]
         if turn.fate not in SERVED_ELSEWHERE:
             if note and turn.fate is REPEAT:
@@ -241,7 +243,12 @@ class Turns:
         return note.counted_for(turn) if note is not None and note.by != self._me else None
 
     def _write(self, turn: Turn, state: State) -> None:
-        self._file.write(_place(turn), Note(turn.at, self._me, state, turn.name).encode())
+        """Notes the state of an event, unless a younger note of its id is there."""
+        place, note = _place(turn), Note(turn.at, self._me, state, turn.name)
+        there = Note.parse(self._file.read(place))
+        is_older = there is not None and there.id == note.id and note.at < there.at <= self._clock()
+        if not is_older and not turn.is_late:
+            self._file.write(place, note.encode())
 
 
 def _place(turn: Turn) -> int:

@@ -14,7 +14,6 @@ from nri.deferred import in_turn
 from v010_adapter.base.loop import NO_TIMER, Timer
 from v010_adapter.errors import ProgramError
 from v010_adapter.events.life import ENDING, PREPARING, PRINTED, RUNNING, SPAWN, Action, Actions, Input, Life
-from v010_adapter.programs.output import quoted
 from v010_adapter.programs.process import Process, Program
 from v010_adapter.programs.runner import DONE, FAILED, LATE, Outcome, Runner
 from v010_adapter.programs.step import Failure, Step
@@ -107,6 +106,9 @@ class Work(ABC, Generic[S]):
 
     def _give_back(self) -> None:
         """The work is over."""
+
+    def _let_go(self) -> None:
+        """No program is left to run: lets go of what may be large. A program that was left keeps the work."""
 
     def _lateness_before(self) -> str:
         """Returns why no program runs yet."""
@@ -242,6 +244,7 @@ class Work(ABC, Generic[S]):
         return self.life.state is ENDING and self._is_sent and not self._left
 
     def _settle(self) -> Actions | None:
+        self._let_go()
         return self.life.receive(Input.SETTLED) if self._is_settled else None
 
     def _end(self) -> None:
@@ -344,8 +347,9 @@ def _safely(work: Work[Any], doing: object, instead: T, function: Callable[..., 
 
 
 def _log_bug(work: Work[Any], doing: object) -> None:
-    printed = work._process and quoted(work._process.stdout)
-    log.exception("a bug: %s: %s (its program has printed: %s)", work, doing, printed)
+    log.exception("a bug: %s: %s", work, doing)
+    if work._process is not None:
+        log.debug("%s: its program has printed: %s", work, work._process.stdout)
 
 
 def _kill_if_asked(work: Work[Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nri.errors import let_go_of_frames
 from nri.runtimes import Runtime
 from v010_adapter.errors import ConfigError
 from v010_adapter.legacy.config import ConfigFile, Entry
@@ -39,5 +40,6 @@ class LegacyPlugins:
         """Looks at conf.json, as at every event at which a plugin may run; None if no version of it can be used."""
         try:
             return self.conf_json.current().entries
-        except ConfigError:
-            return None  # it has been logged, and `conf_json.error` has it
+        except ConfigError as error:
+            let_go_of_frames(error)  # it is kept: `conf_json.error`
+            return None  # it has been logged

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import NamedTuple
 
+from nri.address import address
 from v010_adapter.base.connected_socket import ConnectedSocket
 from v010_adapter.base.loop import Loop
 from v010_adapter.monitoring.listener import AnsweringListener, listening_socket, remove_dead_socket
@@ -34,9 +35,7 @@ class HttpServer(AnsweringListener):
         """Takes `unix:PATH` or `ADDRESS:PORT`, and the function that makes the page of each path. Raises OSError."""
         self._pages = pages
         path = listen.removeprefix("unix:") if listen.startswith("unix:") else ""
-        if path:
-            remove_dead_socket(path)
-        super().__init__(loop, listening_socket(socket.AF_UNIX, path) if path else _tcp(listen), path)
+        super().__init__(loop, _unix(path) if path else _tcp(listen), path)
 
     def serve(self, client: ConnectedSocket) -> None:
         request = bytearray()
@@ -67,6 +66,12 @@ class HttpServer(AnsweringListener):
 
 def _refusal(status: HTTPStatus) -> Response:
     return Response(status, f"{status.phrase}\n".encode())
+
+
+def _unix(path: str) -> socket.socket:
+    with address(path) as short:
+        remove_dead_socket(short)
+        return listening_socket(socket.AF_UNIX, short)
 
 
 def _tcp(listen: str) -> socket.socket:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from v010_adapter.programs.standby import Standby
 
 log = logging.getLogger(__name__)
+printed = logging.getLogger("v010_adapter.stderr")
+"""What programs print on stderr, at the level debug: it may have secrets of conf.json."""
 
 MAX_LEFT = 32
 """Processes of one program that may be left running."""
@@ -91,8 +93,9 @@ class Runner:
             log.info("%s: pid %d, which was left running, has ended: %s", name, process.pid, process.ending)
             on_exit_of_left(process)
 
-        def log_stderr(line: str) -> None:  # marked, for it may imitate the lines of the adapter
-            log.info("%s: stderr: %s", name, line, extra={"fields": {"plugin": name, "stream": "stderr"}})
+        def log_stderr(line: str) -> None:
+            """Marks a line, for it may imitate the lines of the adapter. It may have secrets of conf.json."""
+            printed.debug("%s: stderr: %s", name, line, extra={"fields": {"plugin": name, "stream": "stderr"}})
 
         process = self._standby.claim(program, exited, log_stderr) if self._standby is not None else None
         if process is None:

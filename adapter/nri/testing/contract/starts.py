@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from google.protobuf.message import Message
 
 from nri import api
+from nri.address import address
 from nri.testing.contract.watched import Record, Watched
 from nri.testing.flavour import Flavour
 from nri.testing.launch import PluginFile, kill_group, spawn, undisturbed
@@ -150,7 +151,8 @@ class Bench(Record):
 def listening(path: Path) -> Iterator[socket.socket]:
     """Listens on a path; removes the socket at the end. Raises OSError."""
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(path))
+        with address(str(path)) as short:
+            listener.bind(short)
         listener.listen()
         try:
             yield listener

@@ -8,6 +8,7 @@ import shutil
 import socket
 from collections.abc import Iterator
 
+from nri.address import address
 from v010_adapter.cli import systems
 from v010_adapter.cli.check import nri
 from v010_adapter.cli.check.report import NOTE, OK, PROBLEM, Item
@@ -74,8 +75,8 @@ def check(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[Item]
 def _is_left_over(path: str) -> bool:
     """Whether the process that has made a socket has ended. A stream would keep the runtime from taking plugins."""
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as client:
-            client.connect(path)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as client, address(path) as short:
+            client.connect(short)
     except OSError as error:
         return error.errno == errno.ECONNREFUSED  # EPROTOTYPE: somebody listens for streams (unix(7))
     return False
@@ -100,9 +101,10 @@ def _pods(config: Settings, conf_json: Config, system: System) -> Iterator[str]:
     result = auto if config.legacy.sandboxes == "auto" else always
     runs = f"from 2.0 on it runs the plugins there for pods itself, {result}"
     try:
-        with socket.socket(socket.AF_UNIX) as client:
+        path = in_root(config.host_root, system.socket)
+        with socket.socket(socket.AF_UNIX) as client, address(path) as short:
             client.settimeout(CONNECT_TIMEOUT)
-            client.connect(in_root(config.host_root, system.socket))
+            client.connect(short)
             is_named = names_conf_json(guard.peer(client.fileno()))
     except OSError as error:
         doubt = f"if its executable contains {DEFAULT_CONF_JSON} (here it cannot be read: {error.strerror or error})"

@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+from nri.address import address
 from v010_adapter.cli import systems
 from v010_adapter.cli.check import nri
 from v010_adapter.cli.install.things import File, State, write
@@ -66,15 +67,15 @@ def present(root: str) -> Iterator[File]:
                 yield file
 
 
-def switch_on(root: str, address: str, name: str) -> str:
+def switch_on(root: str, path: str, name: str) -> str:
     """Switches NRI on in the runtime of a system, `auto` looks which, and restarts it. Returns why not, else nothing.
 
-    Does nothing where a runtime serves NRI at `address`: the file alone may be left by a runtime that was killed.
+    Does nothing where a runtime serves NRI at `path`: the file alone may be left by a runtime that was killed.
     """
-    with socket.socket(socket.AF_UNIX) as runtime:
-        if runtime.connect_ex(address) == 0:
-            show("NRI is on")
-            return ""
+    with suppress(OSError), socket.socket(socket.AF_UNIX) as runtime, address(path) as short:
+        runtime.connect(short)
+        show("NRI is on")
+        return ""
     if not (found := _systems(root, name)):
         return "no runtime found: " + ", ".join(dict.fromkeys(system.socket for system in systems.SYSTEMS))
     system = found[0]

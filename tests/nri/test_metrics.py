@@ -1,0 +1,230 @@
+"""Metrics and probes of a plugin: `run(plugin, metrics="ADDRESS:PORT")`."""
+
+from __future__ import annotations
+
+import logging
+import re
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from prometheus_client import Counter
+from prometheus_client.parser import text_string_to_metric_families
+
+from nri import CallError, Context, NRIError, Plugin, api, metrics, run
+from nri.metrics import Metrics
+from nri.testing import Node
+from nri.wire import Code
+
+from ..waiting import LIMIT
+
+
+class Client:
+    """A client of the pages."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def get(self, path: str) -> tuple[int, str]:
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=LIMIT)
+        try:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            return response.status, response.read().decode()
+        finally:
+            connection.close()
+
+    def samples(self, name: str, **labels: str) -> dict[tuple[str, ...], float]:
+        """The samples of a name with these labels, by their other labels but the plugin's, in order of the names."""
+        status, text = self.get("/metrics")
+        assert status == 200
+        return {
+            tuple(value for key, value in sorted(sample.labels.items()) if key not in labels): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.name == name and labels.items() <= sample.labels.items()
+        }
+
+
+class Adjusting(Plugin):
+    def create_container(
+        self, request: api.CreateContainerRequest, context: Context
+    ) -> api.CreateContainerResponse | None:
+        if request.container.name == "plain":
+            return None
+        response = api.CreateContainerResponse(update=[api.ContainerUpdate(container_id=id_) for id_ in ("a", "b")])
+        response.adjust.env.add(key="A", value="1")
+        return response
+
+    def start_container(self, request: api.StartContainerRequest, context: Context) -> None:
+        raise CallError(Code.RESOURCE_EXHAUSTED, "none is left")
+
+    def post_start_container(self, request: api.PostStartContainerRequest, context: Context) -> Any:
+        return None
+
+    def stop_container(self, request: api.StopContainerRequest, context: Context) -> None:
+        raise KeyError("a bug")
+
+
+class Coroutines(Adjusting):
+    async def post_start_container(self, request: api.PostStartContainerRequest, context: Context) -> Any:
+        return None
+
+
+@pytest.fixture
+def port(caplog: pytest.LogCaptureFixture) -> Any:
+    """Returns the port of the metrics that were opened last, from the log."""
+    caplog.set_level(logging.INFO, "nri.metrics")
+
+    def found() -> int:
+        return int(re.findall(r"metrics and probes at http://127\.0\.0\.1:(\d+)", caplog.text)[-1])
+
+    return found
+
+
+class Running:
+    """`run` in a thread: its plugin ends with its runtime."""
+
+    def __init__(self, plugin: Plugin, node: Node, name: str) -> None:
+        self._thread = threading.Thread(target=self._run, args=(plugin, name, str(node.socket)), daemon=True)
+        self._thread.start()
+        self.ended_with: BaseException | None = None
+
+    def _run(self, plugin: Plugin, name: str, path: str) -> None:
+        try:
+            run(plugin, name, "20", path, [], metrics="127.0.0.1:0")
+        except SystemExit as end:
+            self.ended_with = end
+
+    def wait(self) -> None:
+        self._thread.join(LIMIT)
+        assert not self._thread.is_alive()
+
+
+@pytest.mark.parametrize("plugin", [Adjusting(), Coroutines()], ids=["plain", "coroutines"])
+def test_events_are_counted_by_method_and_status_with_their_time_and_changes(plugin: Plugin, port: Any) -> None:
+    name = type(plugin).__name__.lower()
+    own = {"plugin": f"20-{name}"}
+    with Node() as node:
+        running = Running(plugin, node, name)
+        node.accept()
+        client = Client(port())
+        try:
+            node.event("CreateContainer", name="x")
+            node.event("CreateContainer", name="plain")
+            node.event("StartContainer")
+            node.event("StopContainer")
+            node.event("PostStartContainer")  # an event comes when the one before it has been counted
+            assert client.get("/readyz") == (200, "joined\n")
+            assert client.get("/healthz") == (200, "ok\n")
+            counts = client.samples("nri_plugin_invocations_total", **own)
+            counts.pop(("", "PostStartContainer", "success"), None)
+            assert counts == {
+                ("", "Configure", "success"): 1.0,
+                ("", "Synchronize", "success"): 1.0,
+                ("", "CreateContainer", "success"): 2.0,
+                ("resource_exhausted", "StartContainer", "error"): 1.0,
+                ("unknown", "StopContainer", "error"): 1.0,
+            }
+            times = client.samples("nri_plugin_latency_seconds_count", operation="CreateContainer", **own)
+            assert times == {(): 2.0}
+            changes = client.samples("nri_plugin_adjustments_total", operation="CreateContainer", **own)
+            assert changes == {("adjust",): 1.0, ("update",): 2.0}
+            assert client.samples("nri_plugin_joined", **own) == {(): 1.0}
+            assert client.samples("nri_plugin_joins_total", **own) == {(): 1.0}
+            assert client.samples("nri_plugin_info", **own) == {("v0.12.3", "containerd", "v2.4.2"): 1.0}
+        finally:
+            node.stop()
+            running.wait()
+        with pytest.raises(OSError, match="refused"):
+            client.get("/healthz")
+
+
+@pytest.fixture
+def counted() -> Iterator[Metrics]:
+    made = Metrics("127.0.0.1:0", "10-counted")
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def test_a_plugin_is_ready_only_while_it_has_joined(counted: Metrics) -> None:
+    client = Client(counted.port)
+    assert client.get("/readyz") == (503, "the plugin has not joined a runtime\n")
+    counted.joined()
+    assert client.get("/readyz") == (200, "joined\n")
+    counted.lost()
+    assert client.get("/readyz") == (503, "the plugin has not joined a runtime\n")
+    assert client.samples("nri_plugin_joined", plugin="10-counted") == {(): 0.0}
+
+
+def test_a_plugin_is_healthy_unless_a_call_waits_beyond_its_deadline(counted: Metrics) -> None:
+    client, clock = Client(counted.port), SimpleNamespace(now=0.0)
+    call = Context("StartContainer", 2.0, lambda: clock.now, 0.0)
+    counted.called(call)
+    assert client.get("/healthz") == (200, "ok\n")
+    clock.now = 2.1
+    assert client.get("/healthz") == (503, "no answer within the deadline: StartContainer\n")
+    counted.answered(call, None)
+    assert client.get("/healthz") == (200, "ok\n")
+    late = client.samples("nri_plugin_invocations_total", plugin="10-counted")
+    assert late == {("deadline_exceeded", "StartContainer", "error"): 1.0}
+    counted.called(call)
+    counted.lost()
+    assert client.get("/healthz") == (200, "ok\n")
+
+
+def test_the_runtime_that_was_joined_last_is_the_one_that_is_shown(counted: Metrics) -> None:
+    for version in ("v1", "v2"):
+        counted.configured(api.ConfigureRequest(runtime_name="x\n", runtime_version=version, NRI_version="v3"))
+    shown = Client(counted.port).samples("nri_plugin_info", plugin="10-counted")
+    assert list(shown.values()) == [1.0]
+    assert [labels[2] for labels in shown] == ["v2"]
+
+
+def test_other_paths_name_the_pages(counted: Metrics) -> None:
+    client = Client(counted.port)
+    assert client.get("/") == (200, "/metrics\n/healthz\n/readyz\n")
+    assert client.get("/metric")[0] == 404
+    assert client.get("/healthz?probe=1")[0] == 200
+
+
+def test_metrics_of_a_plugins_own_are_on_the_page(counted: Metrics) -> None:
+    Counter("own_devices_found", "A plugin's own.").inc(3)
+    assert Client(counted.port).samples("own_devices_found_total") == {(): 3.0}
+
+
+def test_a_client_that_goes_away_disturbs_nobody(counted: Metrics, capfd: pytest.CaptureFixture[str]) -> None:
+    for sent in (b"", b"GET", b"\0" * 1000, b"GET /metrics HTTP/1.1\r\n\r\n"):
+        with socket.create_connection(("127.0.0.1", counted.port), timeout=LIMIT) as client:
+            client.sendall(sent)
+    assert Client(counted.port).get("/healthz") == (200, "ok\n")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_address_that_cannot_be_used_is_named(counted: Metrics) -> None:
+    for listen, why in {
+        f"127.0.0.1:{counted.port}": "Address already in use",
+        "9090": "no port; it must be ADDRESS:PORT",
+        "127.0.0.1:http": "invalid literal",
+        "127.0.0.1:99999": "port must be 0-65535",
+        "nowhere.invalid:1": "",
+    }.items():
+        with pytest.raises(NRIError, match=f"^metrics: {re.escape(listen)}: .*{why}"):
+            Metrics(listen, "10-x")
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    metrics._families.cache_clear()
+    try:
+        with pytest.raises(SystemExit, match="metrics need the package prometheus-client: the extra `metrics` of nri"):
+            run(Plugin(), "x", "10", "/nowhere", [], metrics="127.0.0.1:0")
+    finally:
+        metrics._families.cache_clear()
