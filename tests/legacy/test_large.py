@@ -16,7 +16,7 @@ import pytest
 
 from nri import api
 from nri.plugin import RESERVE
-from v010_adapter.events import bridge
+from v010_adapter.events import serving
 from v010_adapter.legacy import create_answer, request, update_answer
 from v010_adapter.legacy.answer import AnswerBuilder
 from v010_adapter.oci import spec
@@ -33,7 +33,7 @@ EVENTS = ("CreateContainer", "UpdateContainer", "PostCreateContainer")
 
 @pytest.fixture(autouse=True)
 def every_container_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bridge, "LARGE", 0)
+    monkeypatch.setattr(serving, "LARGE", 0)
 
 
 def outcome(node: Node, answer_: Answer) -> str:
@@ -72,11 +72,11 @@ class Hanging:
 def test_plugins_see_and_change_a_large_container_as_any_other(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for limit in (1 << 30, 0):
-        monkeypatch.setattr(bridge, "LARGE", limit)
+        monkeypatch.setattr(serving, "LARGE", limit)
         configured(node, "CreateContainer").plugins(
             a=saying(**EDIT, updates=[{"id": "c0", "resources": {}}]), b=saying(spec={"annotations": {"x": "y"}})
         )
-        node.bridge.updates.existing.add("c0")
+        node.serving.updates.existing.add("c0")
         made = creating(node)
         assert outcome(node, made) == "ok"
         found.append((made.reply, node.requests("a")[-1], node.requests("b")[-1]))
