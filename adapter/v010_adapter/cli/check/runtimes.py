@@ -36,8 +36,8 @@ Sources: containerd issues 13355 and 13609; the release notes of 2.2.6 and 2.3.3
 """
 LEAK = (
     "2.0 to 2.2.5 and 2.3.0 to 2.3.2 keep what they have made of a pod whose create fails, and may not start again"
-    " after the pod's next try (failed to reserve sandbox name): upgrade to 2.2.6, 2.3.3 or 2.4, or set onFailure: ignore for"
-    " plugins that run for pods"
+    " after the pod's next try (failed to reserve sandbox name): upgrade to 2.2.6, 2.3.3 or 2.4, or set"
+    " onFailure: ignore for plugins that run for pods"
 )
 EXECUTABLE = "/proc/{}/exe"
 """The program of a process."""
