@@ -112,6 +112,19 @@ def test_the_stub_loads_its_own_modules_and_protobuf_alone(code: str) -> None:
     assert "nri.stub" in found
 
 
+# tests
+
+
+def test_a_test_starts_processes_only_through_what_ends_them() -> None:
+    """A test that fails would leave others, or wait for ever for their end. `limit` is for all other waits."""
+    tests = CLONE / "tests"
+    for path in tests.rglob("test_*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            called = node.func if isinstance(node, ast.Call) else None
+            name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+            assert name != "Popen", f"{path.relative_to(CLONE)}:{getattr(node, 'lineno', 0)}: use waiting.running"
+
+
 # what is installed
 
 

@@ -18,6 +18,8 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from tests.waiting import unlimited
+
 MODULE = Path(__file__).resolve().parent
 VERSIONS = ("v0.8.0", "v0.10.0", "v0.12.0", "v0.12.5")
 NEWEST = VERSIONS[-1]  # the one of go.mod; the others have modfiles of their own
@@ -123,7 +125,7 @@ def made(target: Path, make: Callable[[Path], object]) -> Path:
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    with open(target.with_name(f".{target.name}.lock"), "w") as lock:
+    with open(target.with_name(f".{target.name}.lock"), "w") as lock, unlimited():
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not target.exists():
             _tell(f"building {target.name} (once; may take minutes) ...")
