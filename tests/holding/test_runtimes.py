@@ -164,9 +164,11 @@ def test_a_start_that_gives_up_may_come_again(oci: Runtime, holds: Holds) -> Non
 
 
 @contextmanager
-def holder(container: Container, directory: str, limit: float, on_failure: str) -> Iterator[tuple[int, int]]:
+def holder(
+    container: Container, directory: str, limit: float, on_failure: str, *more: str
+) -> Iterator[tuple[int, int]]:
     """A plugin's program that holds a container: its pid and that of its keeper."""
-    words = [directory, container.id, str(container.pid), container.cgroup, str(limit), on_failure]
+    words = [directory, container.id, str(container.pid), container.cgroup, str(limit), on_failure, *more]
     line = [sys.executable, "-m", "tests.holding.holder", *words]
     with subprocess.Popen(line, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -258,6 +260,25 @@ def test_what_has_ended_under_no_keeper_is_cleared_away(oci: Runtime, holds: Hol
     assert held.let_go() is HoldEnd.GONE
     assert start.ended()[0] != 0
     assert os.listdir(holds.directory) == []
+
+
+def test_a_plugin_that_is_killed_before_it_has_read_of_the_end_does_not_end_the_keeper(
+    oci: Runtime, tmp_path: Path
+) -> None:
+    """A socket with unread messages is reset, not just closed."""
+    first, second = oci.create(), oci.create()
+    with holder(first, str(tmp_path / "holds"), FOR_EVER, "ignore", described(second).SerializeToString().hex()) as (
+        plugin,
+        keeper,
+    ):
+        starts = [first.start(), second.start()]
+        os.kill(plugin, signal.SIGSTOP)
+        os.kill(first.pid, signal.SIGKILL)
+        assert starts[0].ended()[0] != 0
+        os.kill(plugin, signal.SIGKILL)
+        gone(keeper)
+    assert starts[1].ended() == (0, "")
+    second.until_run()
 
 
 # ---- too late

@@ -177,10 +177,10 @@ def _is_in(pid: int, cgroups_path: str) -> bool:
             paths = [line.rstrip("\n").split(":", 2)[2] for line in file]
     except OSError:
         return False
-    return any(_is_below(path, wanted) for path in paths)
+    return any(is_below(path, wanted) for path in paths)
 
 
-def _is_below(path: str, wanted: str) -> bool:
+def is_below(path: str, wanted: str) -> bool:
     """Whether a path of /proc/PID/cgroup is a cgroup, or below it.
 
     To a program in a cgroup namespace, the cgroups of others begin with `/..`, and lack what they have in common with

@@ -67,7 +67,7 @@ class Held:
         """Goes on until there is something to wait for; returns False when all is done."""
         try:
             self.fds, self.moment = next(self._steps)
-        except StopIteration:
+        except (StopIteration, OSError):  # the last step has put everything back
             return False
         return True
 
@@ -191,7 +191,10 @@ class Keeper:
 
     def _serve(self) -> bool:
         """Serves a request; returns False if the plugin has ended."""
-        message = os.read(self._socket, MAX_MESSAGE)
+        try:
+            message = os.read(self._socket, MAX_MESSAGE)
+        except ConnectionResetError:  # the plugin has ended before it has read all
+            message = b""
         if not message:
             return False
         request = decoded(message)
