@@ -25,7 +25,7 @@ class Deferred(Generic[T]):
             if self._outcome is not None:
                 return
             outcome = self._outcome = reply, error
-            listener, self._listener = self._listener, None  # else the two would keep each other
+            listener = self._listener
         if listener is not None:
             listener(*outcome)
 
@@ -41,9 +41,8 @@ class Deferred(Generic[T]):
     def then(self, listener: Callable[[T | None, Exception | None], object]) -> None:
         """Calls `listener(reply, error)` once: when the reply is completed, or now if it already is."""
         with self._lock:
+            self._listener = listener
             outcome = self._outcome
-            if outcome is None:
-                self._listener = listener
         if outcome is not None:
             listener(*outcome)
 

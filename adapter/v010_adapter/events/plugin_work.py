@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from nri import Answer
 from nri.deferred import in_turn
+from nri.errors import let_go_of_frames
 from nri.runtimes import Runtime
 from v010_adapter.errors import ConfigError, NotAdjustable, Oversized, PluginError
 from v010_adapter.events.fates import Turn
@@ -64,8 +65,9 @@ class Plugins:
         """Looks at conf.json, as at every event at which a plugin may run; None if no version of it can be used."""
         try:
             return self.conf_json.current().entries
-        except ConfigError:
-            return None  # it has been logged, and `conf_json.error` has it
+        except ConfigError as error:
+            let_go_of_frames(error)  # it is kept: `conf_json.error`
+            return None  # it has been logged
 
     def answer_builder(self, event: str, message: Any, target: Target) -> AnswerBuilder:
         """Returns what builds the answer to an event; `message` is NRI's request, None if no event asks for the job."""
