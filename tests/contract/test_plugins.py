@@ -30,9 +30,13 @@ from .broken import NEWEST, RUN, named, of, patient, sound
 
 CONNECTS = """
 import socket
+from nri.address import address
 trunk = socket.socket(socket.AF_UNIX)
+def connect():
+    with address(sys.argv[0] + ".sock") as short:
+        trunk.connect(short)
 try:
-    trunk.connect(sys.argv[0] + ".sock")
+    connect()
 except OSError:
     {otherwise}
 os.environ["NRI_PLUGIN_SOCKET"] = str(trunk.detach())
@@ -98,7 +102,7 @@ def test_a_plugin_that_waits_for_the_socket(plugins: Plugins, monkeypatch: pytes
                 yield listener
 
         monkeypatch.setattr(ending, "listening", told)
-        waits = "open(sys.argv[0] + '.there').readline()\n    trunk.connect(sys.argv[0] + '.sock')"
+        waits = "open(sys.argv[0] + '.there').readline()\n    connect()"
         assert named(external(plugins, sound(), TRIED + waits)) == []
 
 

@@ -8,8 +8,8 @@ import shutil
 import socket
 from collections.abc import Iterator
 
-from v010_adapter.cli import systems
 from nri.address import address
+from v010_adapter.cli import systems
 from v010_adapter.cli.check import nri
 from v010_adapter.cli.check.report import NOTE, OK, PROBLEM, Item
 from v010_adapter.cli.systems import CONTAINERD, CRIO, System
