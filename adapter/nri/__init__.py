@@ -8,6 +8,7 @@ of loop uses `Stub`. `api` has NRI's messages.
 
 from typing import TYPE_CHECKING, Any
 
+from nri.annotations import effective_annotation
 from nri.deferred import Answer, Deferred
 from nri.errors import CallError, MessageTooLarge, NRIError, RegistrationError, RemoteProtocolError
 from nri.plugin import Context, Handled, Plugin
@@ -18,17 +19,37 @@ from nri.transport import DEFAULT_SOCKET, Identity, connect, identity, launched
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from nri.adjusting import Adjustment
+    from nri.adjusting import Adjustment, Update
+    from nri.holding.evidence import Missing, NotHeld
+    from nri.holding.holds import Hold
+    from nri.holding.keeper import HoldEnd
     from nri.output import output_to_syslog
     from nri.serving import run, serve
     from nri.updating import Updating
 
 __all__ = ["DEFAULT_SOCKET", "Adjustment", "Answer", "Context", "Deferred", "Handled", "Identity", "Plugin", "Stub"]
 __all__ += ["CallError", "MessageTooLarge", "NRIError", "RegistrationError", "RemoteProtocolError"]
-__all__ += ["Updating", "api", "connect", "identity", "launched", "output_to_syslog", "run", "serve"]
+__all__ += ["Hold", "HoldEnd", "Missing", "NotHeld"]
+__all__ += [
+    "Update",
+    "Updating",
+    "api",
+    "connect",
+    "effective_annotation",
+    "identity",
+    "launched",
+    "output_to_syslog",
+    "run",
+    "serve",
+]
 
 _LATER = {
     "Adjustment": "adjusting",
+    "Hold": "holding.holds",
+    "HoldEnd": "holding.keeper",
+    "Missing": "holding.evidence",
+    "NotHeld": "holding.evidence",
+    "Update": "adjusting",
     "Updating": "updating",
     "output_to_syslog": "output",
     "run": "serving",

@@ -6,16 +6,21 @@ Which runtimes honour a change is in the comments of NRI's messages.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any, ClassVar, Literal, TypeAlias
 
-from nri.fields import Elements, Names, Strict, Value, absolute, named, text, texts
+from google.protobuf.message import Message
+
+from nri.errors import nearest
+from nri.fields import Elements, Names, Strict, Value, absolute, named, one_of, text, texts
 from nri.proto import nri_pb2 as api
 
 Stage: TypeAlias = Literal["prestart", "create_runtime", "create_container", "start_container", "poststart", "poststop"]
 
 _NOT_FORWARDED = "NRI does not forward its removal; one of an earlier plugin can be replaced"
 _KEPT = "NRI can change it but not remove it"
+_DEVICE = "[^/: ]{1,15}"
+"""A name of a network device (Linux: dev_valid_name)."""
 
 
 def _some(of: str = "") -> Value[int]:
@@ -134,7 +139,101 @@ class Memory(Strict):
     limit = _limit()
 
 
-class Adjustment(Strict):
+class HugePages(Elements):
+    """Limits of huge pages in bytes, by the size of a page: `hugepages["2MB"] = 1 << 30`."""
+
+    def __setitem__(self, size: str, limit: int) -> None:
+        named("hugepages", size, "[1-9][0-9]*(KB|MB|GB)", "a size such as 2MB")
+        self._put(api.HugepageLimit(page_size=size, limit=limit))
+
+
+class Namespaces(Elements):
+    """Namespaces by their types, the OCI specification's: `namespaces["network"] = "/run/netns/a"`; "" is a new one."""
+
+    def __setitem__(self, type: str, path: str) -> None:
+        one_of("namespaces", type, ("network", "pid", "mount", "ipc", "uts", "user", "cgroup", "time"))
+        place = f"namespaces[{type!r}]"
+        self._put(api.LinuxNamespace(type=type, path=absolute(place, path) if path else ""))
+
+
+class NetDevices:
+    """Network devices of the node, by their names there: `net_devices["eth1"] = "net0"`, or "" for the same name.
+
+    A device moves into the container's network namespace. `del net_devices["eth1"]` takes back what an earlier plugin
+    has set.
+    """
+
+    def __init__(self, target: MutableMapping[str, api.LinuxNetDevice]) -> None:
+        self._target = target
+
+    def __setitem__(self, name: str, inside: str) -> None:
+        named("net_devices", name, _DEVICE, "a name of at most 15 characters")
+        if inside:
+            named(f"net_devices[{name!r}]", inside, _DEVICE, "a name of at most 15 characters")
+        self._target.pop(f"-{name}", None)
+        self._target[name].name = inside
+
+    def __delitem__(self, name: str) -> None:
+        named("net_devices", name, _DEVICE, "a name of at most 15 characters")
+        self._target.pop(name, None)
+        self._target[f"-{name}"].SetInParent()
+
+
+class RDT(Strict):
+    """The class of service of Intel RDT, and its schemata: `rdt.clos_id = "gold"`."""
+
+    clos_id = _word()
+    enable_monitoring = Value[bool]("True or False", lambda on: on in (True, False))
+
+    @property
+    def schemata(self) -> Sequence[str]:
+        """The lines of the class's `schemata` file: `rdt.schemata = ["L3:0=ff"]`."""
+        lines: Sequence[str] = self.message.schemata.value
+        return lines
+
+    @schemata.setter
+    def schemata(self, lines: Sequence[str]) -> None:
+        self.message.schemata.value[:] = texts("schemata", lines)
+
+    def forget(self) -> None:
+        """Forgets what earlier plugins have set, before what is set here."""
+        self.message.remove = True
+
+
+class _Limits(Strict):
+    """The limits that a container is created with, and that it can be updated to."""
+
+    blockio_class = _word("linux.resources.blockio_class")
+    rdt_class = _word("linux.resources.rdt_class")
+
+    def __init__(self, message: Any) -> None:
+        resources: api.LinuxResources = message.linux.resources
+        self.cpu = CPU(resources.cpu)
+        self.memory = Memory(resources.memory)
+        self.hugepages = HugePages("hugepages", resources.hugepage_limits, "page_size", _KEPT)
+        self.unified = Names("unified", resources.unified, _KEPT)
+        super().__init__(message)
+
+
+class Update(_Limits):
+    """Changes of another container, or of the one that is updated: `Update("ID").cpu.shares = 2`.
+
+    The message goes into the response, `response.update.append(update.message)`, or to `Plugin.update_containers`.
+    """
+
+    message: api.ContainerUpdate
+    """NRI's message."""
+
+    refused: ClassVar[dict[str, str]] = {"pids_limit": "containerd's updates do not carry it"}
+    ignore_failure = Value[bool]("True or False", lambda on: on in (True, False))
+    """Whether the event goes on if the update fails."""
+
+    def __init__(self, container_id: str) -> None:
+        """Takes the id of the container."""
+        super().__init__(api.ContainerUpdate(container_id=named("container_id", container_id)))
+
+
+class Adjustment(_Limits):
     """Changes of a container that is being created."""
 
     message: api.ContainerAdjustment
@@ -143,13 +242,11 @@ class Adjustment(Strict):
     pids_limit = _some("linux.resources.pids.limit")
     oom_score_adj = Value[int]("-1000 to 1000", range(-1000, 1001).__contains__, "linux.oom_score_adj")
     cgroups_path = _word("linux.cgroups_path")
-    blockio_class = _word("linux.resources.blockio_class")
-    rdt_class = _word("linux.resources.rdt_class")
 
     def __init__(self, message: api.ContainerAdjustment | None = None) -> None:
         """Takes the message to write, `Adjustment(response.adjust)`; by default a new one."""
         message = api.ContainerAdjustment() if message is None else message
-        linux, resources = message.linux, message.linux.resources
+        linux = message.linux
         self.annotations = Names("annotations", message.annotations)
         self.env = Env("env", message.env, "key", _NOT_FORWARDED)
         self.mounts = Mounts("mounts", message.mounts, "destination")
@@ -157,9 +254,9 @@ class Adjustment(Strict):
         self.rlimits = Rlimits("rlimits", message.rlimits, "type", _KEPT)
         self.devices = Devices("devices", linux.devices, "path", _NOT_FORWARDED)
         self.sysctl = Names("sysctl", linux.sysctl)
-        self.cpu = CPU(resources.cpu)
-        self.memory = Memory(resources.memory)
-        self.unified = Names("unified", resources.unified, _KEPT)
+        self.namespaces = Namespaces("namespaces", linux.namespaces, "type")
+        self.net_devices = NetDevices(linux.net_devices)
+        self.rdt = RDT(linux.rdt)
         super().__init__(message)
 
     @property
@@ -176,3 +273,105 @@ class Adjustment(Strict):
     def add_cdi_device(self, name: str) -> None:
         """Injects a CDI device: `add_cdi_device("nvidia.com/gpu=0")`."""
         self.message.CDI_devices.add(name=named("CDI_devices", name, "[^/=]+/[^/=]+=.+", "VENDOR/CLASS=DEVICE"))
+
+    def set_scheduler(
+        self, policy: str, *, nice: int = 0, priority: int = 0, flags: Sequence[str] = (),
+        runtime: int = 0, deadline: int = 0, period: int = 0,
+    ) -> None:  # fmt: skip
+        """Sets the scheduling of the process: `set_scheduler("SCHED_BATCH", nice=10)`.
+
+        `policy` and `flags` have the words of `api.LinuxScheduler`; the last three are nanoseconds of SCHED_DEADLINE.
+        Raises ValueError for what the kernel refuses with this policy (sched_setattr(2)).
+        """
+        one_of("scheduler", policy, api.LinuxSchedulerPolicy.keys())
+        for flag in texts("scheduler", flags):
+            one_of("scheduler", flag, api.LinuxSchedulerFlag.keys())
+        given: dict[str, Any] = {"nice": nice, "priority": priority}
+        given |= {"runtime": runtime, "deadline": deadline, "period": period}
+        takes = _SCHEDULING.get(policy, ())
+        for name, value in given.items():
+            if value and name not in takes:
+                raise ValueError(f"scheduler: {policy} has no {name}")
+        if nice not in _NICE:
+            raise ValueError(f"scheduler: nice: {nice} is not -20 to 19")
+        if "priority" in takes and priority not in _PRIORITY:
+            raise ValueError(f"scheduler: priority: {priority} is not 1 to 99")
+        if "runtime" in takes and not 0 < runtime <= deadline <= period:
+            raise ValueError("scheduler: SCHED_DEADLINE needs 0 < runtime <= deadline <= period")
+        given |= {"policy": policy, "flags": flags}
+        self.message.linux.scheduler.CopyFrom(api.LinuxScheduler(**given))
+
+    def set_io_priority(self, class_: str, priority: int = 0) -> None:
+        """Sets the I/O priority of the process, 0 (the highest) to 7: `set_io_priority("IOPRIO_CLASS_BE", 6)`."""
+        one_of("io_priority", class_, api.IOPrioClass.keys())
+        if priority not in _IO_PRIORITY:
+            raise ValueError(f"io_priority: {priority} is not 0 to 7")
+        made: dict[str, Any] = {"class": class_, "priority": priority}
+        self.message.linux.io_priority.CopyFrom(api.LinuxIOPriority(**made))
+
+    def set_memory_policy(self, mode: str, nodes: str = "", flags: Sequence[str] = ()) -> None:
+        """Sets the NUMA policy of the process's memory: `set_memory_policy("MPOL_BIND", "0-1")`."""
+        one_of("memory_policy", mode, api.MpolMode.keys())
+        for flag in texts("memory_policy", flags):
+            one_of("memory_policy", flag, api.MpolFlag.keys())
+        if nodes:
+            named("memory_policy", nodes, "[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*", "NUMA nodes such as 0-1,3")
+        made: dict[str, Any] = {"mode": mode, "nodes": nodes, "flags": flags}
+        self.message.linux.memory_policy.CopyFrom(api.LinuxMemoryPolicy(**made))
+
+    def set_seccomp(self, profile: Mapping[str, Any]) -> None:
+        """Sets the seccomp policy: `linux.seccomp` of an OCI specification, as `json.load` returns it.
+
+        Raises ValueError for a key that the specification does not have, and for a missing `defaultAction`.
+        """
+        made = api.LinuxSeccomp()
+        _fill("seccomp", made, profile, _SECCOMP)
+        if not made.default_action:
+            raise ValueError("seccomp: no defaultAction")
+        self.message.linux.seccomp_policy.CopyFrom(made)
+
+
+_NICE, _PRIORITY, _IO_PRIORITY = range(-20, 20), range(1, 100), range(8)
+_SCHEDULING = {
+    **dict.fromkeys(("SCHED_OTHER", "SCHED_BATCH"), ("nice",)),
+    **dict.fromkeys(("SCHED_FIFO", "SCHED_RR"), ("priority",)),
+    "SCHED_DEADLINE": ("runtime", "deadline", "period"),
+}
+"""What each policy of sched_setattr(2) takes."""
+_SECCOMP = {
+    "defaultAction": "default_action",
+    "defaultErrnoRet": "default_errno",
+    "architectures": "architectures",
+    "flags": "flags",
+    "listenerPath": "listener_path",
+    "listenerMetadata": "listener_metadata",
+    "syscalls": "syscalls",
+    "names": "names",
+    "action": "action",
+    "errnoRet": "errno_ret",
+    "args": "args",
+    "index": "index",
+    "value": "value",
+    "valueTwo": "value_two",
+    "op": "op",
+}
+"""The fields of NRI's messages for the keys of the OCI specification (config-linux.md, Seccomp)."""
+
+
+def _fill(place: str, message: Any, values: Mapping[str, Any], fields: Mapping[str, str]) -> None:
+    """Fills a message, and those in it, with the values of an object of JSON."""
+    for key, value in values.items():
+        field = message.DESCRIPTOR.fields_by_name.get(fields.get(key, ""))
+        if field is None:
+            known = [one for one, name in fields.items() if name in message.DESCRIPTOR.fields_by_name]
+            raise ValueError(f"{place}: unknown key {key!r}; did you mean `{nearest(key, known, 0)}`?")
+        if not field.is_repeated:
+            one = getattr(message, field.name)
+            setattr(
+                one if isinstance(one, Message) else message, "value" if isinstance(one, Message) else field.name, value
+            )
+        elif field.message_type is None:
+            getattr(message, field.name)[:] = texts(f"{place}.{key}", value)
+        else:
+            for number, part in enumerate(value):
+                _fill(f"{place}.{key}[{number}]", getattr(message, field.name).add(), part, fields)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Generator
 from threading import Lock
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from nri.errors import let_go_of_frames
+
 T = TypeVar("T")
 
 
@@ -54,18 +56,33 @@ def in_turn(steps: Generator[Answer[Any], Any, T]) -> Deferred[T]:
 
     The error of an answer that fails is raised in the generator; an error that leaves the generator is the answer.
     """
-    whole: Deferred[T] = Deferred()
+    run = _Steps(steps)
+    run.go_on(None, None)
+    return run.whole
 
-    def go_on(reply: Any, error: Exception | None) -> None:
+
+class _Steps(Generic[T]):
+    """A generator that runs. Nothing here is in a cycle: what an event has made is let go at the event's end."""
+
+    __slots__ = ("_steps", "whole")
+
+    def __init__(self, steps: Generator[Answer[Any], Any, T]) -> None:
+        self._steps = steps
+        self.whole: Deferred[T] = Deferred()
+        """The answer to which the steps lead."""
+
+    def go_on(self, reply: Any, error: Exception | None) -> None:
+        """Sends the generator the reply or the error that it waits for."""
+        steps, failure = self._steps, None
         try:
             answer = steps.send(reply) if error is None else steps.throw(error)
             while not isinstance(answer, Deferred):
                 answer = steps.send(answer)
-            answer.then(go_on)
+            answer.then(self.go_on)
         except StopIteration as end:
-            whole.complete(end.value)
-        except Exception as failure:  # it is the answer to the call
-            whole.fail(failure)
-
-    go_on(None, None)
-    return whole
+            self.whole.complete(end.value)
+        except Exception as left:  # it is the answer to the call
+            self.whole.fail(left)
+            failure = left
+        if error is not None and error is not failure:
+            let_go_of_frames(error)

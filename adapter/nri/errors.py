@@ -38,6 +38,16 @@ class RegistrationError(NRIError):
     """The runtime refused the plugin, or there is no runtime."""
 
 
+def let_go_of_frames(error: BaseException | None) -> None:
+    """Lets go of the frames of an error that is handled, and of those errors that it came from.
+
+    They hold what the functions worked on, such as a large request, and often the error itself.
+    """
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__context__ or error.__cause__
+
+
 def nearest(word: str, known: Collection[str], cutoff: float = 0.6) -> str:
     """Returns the most similar known word, empty if none is similar, or if comparing a long word would take seconds."""
     from difflib import get_close_matches  # 2 ms, for an error only  # noqa: PLC0415

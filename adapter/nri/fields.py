@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Collection, MutableMapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
@@ -13,6 +13,7 @@ from nri.errors import nearest
 
 T = TypeVar("T")
 
+_KINDS = {int: "a number", str: "a text", bool: "a bool"}
 _MARK = "-"
 """The prefix of a removed element's name."""
 
@@ -38,6 +39,13 @@ def named(place: str, name: str, form: str = ".+", meaning: str = "a name") -> s
     if not re.fullmatch(form, name, re.DOTALL):
         raise ValueError(f"{place}: {name!r} is not {meaning}")
     return name
+
+
+def one_of(place: str, word: str, known: Collection[str]) -> str:
+    """Returns a word of these. Raises ValueError for another one."""
+    if word not in known:
+        raise ValueError(f"{place}: {word!r} is not one of {', '.join(known)}")
+    return word
 
 
 def absolute(place: str, path: str) -> str:
@@ -145,12 +153,19 @@ class Value(Generic[T]):
         return value or None
 
     def __set__(self, of: Strict, value: T) -> None:
-        if not self._fits(value):
-            raise ValueError(f"{self._name}: {value!r} is not {self._wanted}")
         holder = reduce(getattr, self._parents, of.message)
         wrapper = getattr(holder, self._field)
         is_wrapped = isinstance(wrapper, Message)
-        type(holder)(**{self._field: {"value": value} if is_wrapped else value})  # raises before anything is set
+        try:
+            fits = self._fits(value)
+            type(holder)(**{self._field: {"value": value} if is_wrapped else value})  # raises before anything is set
+        except (TypeError, ValueError):  # ValueError: a number that the field has no room for
+            fits, takes = False, wrapper.value if is_wrapped else wrapper
+            if type(value) is not type(takes):
+                wanted = f"{_KINDS[type(takes)]}, {self._wanted}"
+                raise TypeError(f"{self._name}: {value!r} ({type(value).__name__}) is not {wanted}") from None
+        if not fits:
+            raise ValueError(f"{self._name}: {value!r} is not {self._wanted}")
         if is_wrapped:
             wrapper.value = value
         else:

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError, Message
 
 from nri import events
 from nri.deferred import Answer, Deferred, in_turn
-from nri.errors import CallError, MessageTooLarge, NRIError, RegistrationError
+from nri.errors import CallError, MessageTooLarge, NRIError, RegistrationError, let_go_of_frames
 from nri.plugin import Context, Plugin
 from nri.proto import nri_pb2 as api
 from nri.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request
@@ -134,9 +134,10 @@ class Stub:
             raise RegistrationError(f"the runtime refused plugin {self.idx}-{self.name}: {reply.message}")
 
     def _serve(self, request: Request, came: float, is_heard: bool) -> None:
+        stream_id = request.stream_id
         call = events.CALLS.get(request.method) if request.service == events.PLUGIN else None
         if call is None:
-            self._refuse(request, Code.UNIMPLEMENTED, f"no method {request.service}/{request.method}")
+            self._refuse(stream_id, Code.UNIMPLEMENTED, f"no method {request.service}/{request.method}")
             return
         timeout = self.request_timeout if request.timeout is None else request.timeout
         reserve, size = self._plugin.reserve, len(request.payload)
@@ -145,7 +146,7 @@ class Stub:
         try:
             message = call.request.FromString(request.payload)
         except DecodeError as error:
-            self._refuse(request, Code.INTERNAL, f"undecodable {call.request.DESCRIPTOR.name}: {error}")
+            self._refuse(stream_id, Code.INTERNAL, f"undecodable {call.request.DESCRIPTOR.name}: {error}")
             return
         try:
             if call.event:
@@ -153,13 +154,13 @@ class Stub:
             else:
                 answer = self._control(call, message, request.payload, context)
         except Exception as error:  # the exception is the answer to the call
-            self._answer(request, context, None, error)
+            self._answer(stream_id, context, None, error)
             return
         if isinstance(answer, Deferred):
-            self._unanswered.add(request.stream_id)
-            answer.then(partial(self._settle, request, context))
+            self._unanswered.add(stream_id)
+            answer.then(partial(self._settle, stream_id, context))  # without the payload, which may be large
         else:
-            self._answer(request, context, answer)
+            self._answer(stream_id, context, answer)
 
     def _control(self, call: events.Call, message: Any, payload: bytes, context: Context) -> Any:
         """Serves a call that is no event of its own."""
@@ -224,18 +225,18 @@ class Stub:
         self.synchronized = True
         return self._run("synchronize", whole, context)
 
-    def _settle(self, request: Request, context: Context, reply: Any, error: Exception | None) -> None:
-        self._answer(request, context, reply, error)
-        self._unanswered.discard(request.stream_id)
+    def _settle(self, stream_id: int, context: Context, reply: Any, error: Exception | None) -> None:
+        self._answer(stream_id, context, reply, error)
+        self._unanswered.discard(stream_id)
         if self._on_answered is not None:
             self._tell_if_answered()
 
-    def _answer(self, request: Request, context: Context, reply: Any, error: Exception | None = None) -> None:
+    def _answer(self, stream_id: int, context: Context, reply: Any, error: Exception | None = None) -> None:
         """Answers a call."""
-        context.status = self._write_answer(request, context, reply, error)
+        context.status = self._write_answer(stream_id, context, reply, error)
         self._plugin.answered(context)
 
-    def _write_answer(self, request: Request, context: Context, reply: Any, error: Exception | None) -> int:
+    def _write_answer(self, stream_id: int, context: Context, reply: Any, error: Exception | None) -> int:
         """Returns the status of the answer."""
         if error is None and reply is not None:
             try:
@@ -246,20 +247,21 @@ class Stub:
             code, text = status_of(error, f"{self.idx}-{self.name}")
             if not isinstance(error, NRIError):
                 log.error("%s: %s", context.method, text, exc_info=error)
-            self._refuse(request, code, text)
+            self._refuse(stream_id, code, text)
+            let_go_of_frames(error)
             return code
         try:
             with self._lock:
-                self._connection.respond(request.stream_id, b"" if reply is None else reply.SerializeToString())
+                self._connection.respond(stream_id, b"" if reply is None else reply.SerializeToString())
                 self._write(self._connection.data_to_send())
         except MessageTooLarge as too_large:
-            self._refuse(request, Code.RESOURCE_EXHAUSTED, f"{request.method}: {too_large}")
+            self._refuse(stream_id, Code.RESOURCE_EXHAUSTED, f"{context.method}: {too_large}")
             return Code.RESOURCE_EXHAUSTED
         return Code.OK
 
-    def _refuse(self, request: Request, code: int, text: str) -> None:
+    def _refuse(self, stream_id: int, code: int, text: str) -> None:
         with self._lock:
-            self._connection.fail(request.stream_id, code, text)
+            self._connection.fail(stream_id, code, text)
             self._write(self._connection.data_to_send())
 
     def _flush(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from v010_adapter.container_files import Described
+from v010_adapter.container_files import ADDED_VOLUME, Described
 from v010_adapter.errors import ConfigError
 from v010_adapter.hooks.facts import Facts, facts
 
@@ -68,7 +68,7 @@ def test_a_container_can_be_given_in_many_forms(files: Files) -> None:
     assert files.read({"id": "c", "podSandboxId": "p"}).container.pod_sandbox_id == "p", "protojson's spelling"
     manifest = files.read(POD)
     assert (manifest.pod.namespace, list(manifest.container.args)) == ("ns", ["/bin/sh", "-c", "exit"])
-    assert manifest.unknown == ("the annotations that the kubelet and the runtime add",)
+    assert manifest.unknown == ("the annotations that the kubelet and the runtime add", ADDED_VOLUME)
 
 
 def test_of_several_containers_one_is_chosen_by_name(files: Files) -> None:
@@ -81,12 +81,18 @@ def test_of_several_containers_one_is_chosen_by_name(files: Files) -> None:
         assert files.refused(text, name="x") == f"{place}: no container is called 'x'; there are: {names}"
 
 
-def test_what_kubernetes_mounts_for_itself_is_no_bind_mount_of_the_users(files: Files) -> None:
-    for volume, is_the_users in (("v", True), ("kube-api-access-x7k2p", False)):
-        text = POD.replace(
-            "name: v, mountPath: /v", f"name: {volume}, mountPath: /var/run/secrets/kubernetes.io/serviceaccount"
-        )
-        assert facts_of(files.read(text)).has_bind_mounts is is_the_users, volume
+def test_kubernetes_adds_the_volume_of_a_token_to_a_manifest_that_does_not_refuse_it(files: Files) -> None:
+    """It counts as the user's, who can name a volume like it."""
+    at = "/var/run/secrets/kubernetes.io/serviceaccount"
+    added = ("the annotations that the kubelet and the runtime add",)
+    for text, unknown in (
+        (POD, (*added, ADDED_VOLUME)),
+        (POD.replace("spec:\n", "spec:\n  automountServiceAccountToken: true\n"), (*added, ADDED_VOLUME)),
+        (POD.replace("spec:\n", "spec:\n  automountServiceAccountToken: false\n"), added),
+        (POD.replace("name: v, mountPath: /v", f"name: kube-api-access-x7k2p, mountPath: {at}"), added),
+    ):
+        found = files.read(text)
+        assert (found.unknown, facts_of(found).has_bind_mounts) == (unknown, True), text
 
 
 def bombs(form: str) -> str:

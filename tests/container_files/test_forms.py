@@ -121,6 +121,7 @@ def test_what_a_manifest_leaves_open_is_named_and_the_command_can_be_given(files
     found = files.read(of_pod({"args": ["-v"], "env": env, "envFrom": env_from}))
     assert found.unknown == (
         "the annotations that the kubelet and the runtime add",
+        container_files.ADDED_VOLUME,
         "the value of the variable B (fieldRef)",
         "the variables of the configMap m (envFrom)",
         "the variables of the secret s (envFrom)",

@@ -12,7 +12,7 @@ from nri import api
 from nri.events import mask
 from nri.wire import Code
 
-from .harness import Node, create, listed, start
+from .harness import POD, Node, container, create, listed, start
 
 USUAL = mask(
     ["RunPodSandbox", "StartContainer", "StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"]
@@ -174,3 +174,62 @@ def test_annotations_under_the_prefix_of_metadata_are_the_adapters_alone(node: N
     removed = {"-nri.example.com/a.cpus": "", "-nri.example.com/other": ""}
     assert dict(daemon.created(request).annotations) == removed
     assert not node.launch({"plugins": own}).created(request).ByteSize()
+
+
+FORGED, HONEST = {"nri.example.com/pod": "z"}, {"nri.example.com": "y"}
+NEXT = {
+    "CreateContainer": api.CreateContainerRequest,
+    "PostCreateContainer": api.PostCreateContainerRequest,
+    "StartContainer": api.StartContainerRequest,
+    "PostStartContainer": api.PostStartContainerRequest,
+    "UpdateContainer": api.UpdateContainerRequest,
+    "PostUpdateContainer": api.PostUpdateContainerRequest,
+    "StopContainer": api.StopContainerRequest,
+    "RemoveContainer": api.RemoveContainerRequest,
+}
+OF_PODS = {
+    "RunPodSandbox": api.RunPodSandboxRequest,
+    "UpdatePodSandbox": api.UpdatePodSandboxRequest,
+    "PostUpdatePodSandbox": api.PostUpdatePodSandboxRequest,
+    "StopPodSandbox": api.StopPodSandboxRequest,
+    "RemovePodSandbox": api.RemovePodSandboxRequest,
+}
+
+
+@pytest.mark.parametrize("own", ["usual", "all"])
+def test_no_event_shows_a_plugin_annotations_under_the_prefix(node: Node, own: str) -> None:
+    """Neither those that a pod brings, nor what a plugin has recorded: nobody can tell them apart any more."""
+    node.configure("good")
+    events = [*OF_PODS, *NEXT] if own == "all" else []
+    plugins = {"good": {"events": events}} if events else {}
+    daemon = node.launch({"metadataPrefix": "nri.example.com/", "plugins": plugins})
+    pod = api.PodSandbox()
+    pod.CopyFrom(POD)
+    pod.annotations.update({**FORGED, **HONEST})
+    made = container("c1", {"nri.example.com/good.x": "recorded", **HONEST})
+    calls = [OF_PODS["RunPodSandbox"](pod=pod), *(of(pod=pod, container=made) for of in NEXT.values())]
+    calls += [of(pod=pod) for name, of in OF_PODS.items() if name != "RunPodSandbox"]
+    for call in calls:
+        daemon.call(call)
+    told = node.requests("good")
+    seen = [request.get("event", request["state"]) for request in told]
+    assert len(told) == (len(calls) if events else 4), seen
+    for request in told:
+        assert request["spec"]["annotations"] == HONEST, request
+        for part in ("pod", "container"):
+            if part in request:
+                assert request[part]["annotations"] == HONEST, request
+
+
+def test_what_runs_before_the_first_adapter_is_deleted_without_annotations_under_the_prefix(node: Node) -> None:
+    node.configure("good")
+    runs = listed("c1", api.CONTAINER_RUNNING)
+    for brought in (runs.pods[0].annotations, runs.containers[0].annotations):
+        brought.update({**FORGED, **HONEST})
+    daemon = node.spawn().handshake(node.settings({"metadataPrefix": "nri.example.com/"}), told=runs)
+    daemon.call(api.RemoveContainerRequest(pod=api.PodSandbox(id=POD.id), container=api.Container(id="c1")))
+    daemon.call(api.RemovePodSandboxRequest(pod=api.PodSandbox(id=POD.id)))
+    daemon.end()
+    told = node.requests("good")
+    assert node.runs() == [("delete", "c1"), ("delete", POD.id)]
+    assert [request["spec"]["annotations"] for request in told] == [HONEST, HONEST]

@@ -175,3 +175,30 @@ def test_it_tells_what_stands_by_and_which_hooks_were_injected(node: Node, asked
     told = asked(*JSON).adapter
     assert ([*told["standby"]], [*told["hooks"].values()]) == (["good"], [1])
     assert re.search(r"^  good +[01]( +off: .*)?$", asked().stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "script",
+    {
+        "echoed": "cat; exit 1",
+        "echoed after a word": "echo got; cat",
+        "to stderr": "cat >&2; exit 1",
+        "traced": "set -x; read -r line; exit 1",
+        "of another type": "read -r line; printf '[%s]' \"$line\"",
+    }.values(),
+)
+def test_a_secret_of_conf_json_that_a_plugin_prints_is_in_no_answer_no_status_and_no_usual_log(
+    node: Node, asked: Ask, script: str
+) -> None:
+    """A pod's author reads the answer, and others than root the log. At the level debug, it is in the log."""
+    node.plugin("leaks", f"{script}\n")
+    node.write_conf(json.dumps({"version": "0.1", "plugins": [{"type": "leaks", "conf": {"token": "s3cret"}}]}))
+    for level in ("info", "debug"):
+        daemon = node.launch(log={"level": level})
+        reply = daemon.call(start("c1"))
+        daemon.call(stop("c1"))
+        daemon.logged("delete of container default/web/c1 (c1)") if reply.code != Code.OK else None
+        told = [reply.message, asked(*JSON).stdout, asked().stdout]
+        assert not any("s3cret" in text for text in told), told
+        daemon.end()
+        assert any("s3cret" in line for line in daemon.log) is (level == "debug")

@@ -30,11 +30,11 @@ def launch(node: Node, path: Path, **log: str) -> Daemon:
 def test_its_lines_reach_syslog_under_its_name_and_pid(node: Node, receiver: Receiver) -> None:
     node.plugin("loud", "echo 'it is done' >&2; echo '{}'")
     node.configure("loud", "missing")
-    daemon = launch(node, receiver.path)
+    daemon = launch(node, receiver.path, level="debug")
     reply = daemon.call(start("ctr"))
     head = f"v010-adapter[{daemon.pid}]: "
     assert receiver.until("registered").startswith(f"<30>{head}registered with test v1.0.0: 0 pods, 0 containers")
-    assert receiver.until("it is done") == f"<30>{head}loud: stderr: it is done"
+    assert receiver.until("it is done") == f"<31>{head}loud: stderr: it is done"
     assert receiver.until("plugin: missing") == f"<27>{head}create of container default/web/ctr (ctr): {reply.message}"
 
 

@@ -17,13 +17,11 @@ from google.protobuf.message import Message
 from nri import api
 from nri.wire import Code
 
-from .harness import POD, Node, container, create, listed, start, stop
-from .process import COMMAND, LATE, OVER, Daemon
+from .harness import HURRIED, HURRY, POD, Node, container, create, listed, start, stop
+from .process import COMMAND, OVER, Daemon
 from .test_metrics import page
 
 ADJUSTS = '{"spec": {"process": {"env": ["A=1"]}}}'
-SHORT = 0.001
-"""Seconds that the runtime waits for an adapter that hangs. The others take longer for an event."""
 AT_CREATION = {"plugins": {"good": {"events": ["CreateContainer", "StopContainer"]}}}
 
 
@@ -182,7 +180,7 @@ def test_the_second_serves_what_a_hanging_first_has_not_seen_and_the_first_does_
     halt(first)
     calls = []
     for event in (start("c1"), start("c2"), stop("c1"), start("c3")):
-        calls.append(first.send(event, SHORT))
+        calls.append(first.send(event, OVER))
         second.serves(event)
     go_on(first)
     assert {first.reply(call).code for call in calls} == {Code.OK}
@@ -196,7 +194,7 @@ def test_the_first_serves_beside_a_hanging_second_which_repeats_nothing(node: No
     calls = []
     for event in (start("c1"), start("c2"), stop("c1"), start("c3")):
         first.serves(event)
-        calls.append(second.send(event, SHORT))
+        calls.append(second.send(event, OVER))
     go_on(second)
     assert {second.reply(call).code for call in calls} == {Code.OK}
     each((second, first), stop("c2"), stop("c3"))
@@ -211,7 +209,7 @@ def test_of_three_adapters_any_may_hang(node: Node, hanging: int) -> None:
     for event in (start("c1"), start("c2"), stop("c1")):
         for number, daemon in enumerate(daemons):
             if number == hanging:
-                calls.append(daemon.send(event, SHORT))
+                calls.append(daemon.send(event, OVER))
             else:
                 daemon.serves(event)
     go_on(daemons[hanging])
@@ -226,11 +224,11 @@ def test_an_event_that_an_adapter_hangs_in_waits_at_the_next_one_until_its_own_d
 ) -> None:
     gate = node.slow(when='"create","id":"c1"')
     node.configure("slow")
-    first, second = node.launch(), node.launch({"onFailure": on_failure})
+    first, second = node.launch(), node.launch({"onFailure": on_failure}, patch=HURRY)
     call = first.send(start("c1"))
     gate.arrival()
     halt(first)
-    assert second.call(start("c1"), LATE).code == code
+    assert second.call(start("c1"), HURRIED).code == code
     second.serves(start("c2"))
     go_on(first)
     gate.let_on()
@@ -245,8 +243,8 @@ def test_an_event_that_an_adapter_hangs_in_waits_at_the_next_one_until_its_own_d
 def test_an_event_that_was_answered_in_time_is_done_while_its_plugins_run_on(node: Node) -> None:
     gate = node.slow(when='"create"')
     node.configure("slow", "good")
-    first, second = (node.launch({"onFailure": "ignore"}) for _ in range(2))
-    first.serves(start("c1"), timeout=LATE)
+    first, second = (node.launch({"onFailure": "ignore"}, patch=HURRY) for _ in range(2))
+    first.serves(start("c1"), timeout=HURRIED)
     gate.arrival()
     second.serves(start("c1"))
     assert node.runs() == []
@@ -314,8 +312,8 @@ def test_at_sigterm_the_first_finishes_and_answers_and_the_second_does_not_repea
 def test_after_sigterm_an_adapter_serves_what_comes_until_it_is_idle(node: Node) -> None:
     gate = node.slow(when="c1")
     node.configure("slow")
-    first, second = (node.launch({"onFailure": "ignore"}) for _ in range(2))
-    first.serves(start("c1"), timeout=LATE)
+    first, second = (node.launch({"onFailure": "ignore"}, patch=HURRY) for _ in range(2))
+    first.serves(start("c1"), timeout=HURRIED)
     gate.arrival()
     terminate(first)
     first.serves(start("c2"))

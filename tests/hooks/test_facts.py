@@ -42,20 +42,20 @@ SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 OWN = [
     ("/etc/hosts", f"{CONTAINERD}/hosts"),
     ("/etc/hosts", f"{KUBELET}/etc-hosts"),
-    ("/etc/hosts", "/etc/hosts"),
     ("//etc//hosts", f"{KUBELET}/etc-hosts"),
     ("/etc/hostname", f"{CRI_O}/hostname"),
     ("/etc/resolv.conf", f"{CONTAINERD}/resolv.conf"),
     ("/dev/shm", f"{CRI_O}/shm"),  # noqa: S108
-    ("/dev/shm", "/dev/shm"),  # noqa: S108 - of a pod that shares the node's IPC
     ("/dev/termination-log", f"{KUBELET}/containers/web/3f2a9c01"),
     ("/tmp/last-words", f"{KUBELET}/containers/web/3f2a9c01"),  # noqa: S108 - terminationMessagePath
     ("/run/.containerenv", f"{CRI_O}/.containerenv"),
     ("/run/secrets", f"{CRI_O}/run/secrets"),
-    (SERVICE_ACCOUNT, f"{KUBELET}/volumes/kubernetes.io~projected/kube-api-access-x7k2p"),
-    (SERVICE_ACCOUNT, f"{KUBELET}/volumes/kubernetes.io~secret/default-token-x7k2p"),
 ]
 USERS = [
+    ("/etc/hosts", "/etc/hosts"),
+    ("/dev/shm", "/dev/shm"),  # noqa: S108
+    (SERVICE_ACCOUNT, f"{KUBELET}/volumes/kubernetes.io~projected/kube-api-access-x7k2p"),
+    (SERVICE_ACCOUNT, f"{KUBELET}/volumes/kubernetes.io~secret/default-token-x7k2p"),
     ("/dev/shm", f"{KUBELET}/volumes/kubernetes.io~empty-dir/shm"),  # noqa: S108
     ("/run/secrets/mine", f"{KUBELET}/volumes/kubernetes.io~secret/mine"),
     ("/run/secrets", f"{KUBELET}/volumes/kubernetes.io~secret/mine"),
@@ -88,11 +88,40 @@ def test_what_runtimes_and_the_kubelet_mount_themselves_does_not_count_and_the_u
 def test_a_users_directory_that_is_named_like_the_runtimes_or_the_kubelets_counts() -> None:
     """The id and the uid of the pod are not known to its author. Where they are known, the directory may be any."""
     for destination, source in OWN:
-        if source not in ("/etc/hosts", "/dev/shm"):  # noqa: S108
-            assert mounted(destination, source=source, id_="another", uid="another"), source
-            moved = source.replace("/var/lib/kubelet", "/data")
-            assert not mounted(destination, source=moved, id_=ID, uid=UID), moved
-            assert mounted(destination, source=moved) is (moved != source), moved
+        assert mounted(destination, source=source, id_="another", uid="another"), source
+        moved = source.replace("/var/lib/kubelet", "/data")
+        assert not mounted(destination, source=moved, id_=ID, uid=UID), moved
+        assert mounted(destination, source=moved) is (moved != source), moved
+        assert mounted(destination, source=source, id_=ID) is source.startswith(KUBELET), "a pod without a kubelet"
+
+
+NAMESPACES = {name: [api.LinuxNamespace(type=name, path=f"/{name}")] for name in ("network", "ipc", "pid")}
+
+
+@pytest.mark.parametrize(("path", "of"), [("/etc/hosts", "network"), ("/dev/shm", "ipc")])  # noqa: S108
+def test_the_nodes_own_file_is_the_runtimes_only_in_a_pod_that_shares_the_nodes_namespace(path: str, of: str) -> None:
+    """containerd lists the namespaces of such a pod without this one, CRI-O those of the container."""
+
+    def counts(pod: list[str], container: list[str], source: str = path) -> bool:
+        def listed(names: list[str]) -> list[api.LinuxNamespace]:
+            return [namespace for name in names for namespace in NAMESPACES[name]]
+
+        return facts(
+            api.PodSandbox(id=ID, linux=api.LinuxPodSandbox(namespaces=listed(pod))),
+            api.Container(
+                mounts=[api.Mount(destination=path, source=source, type="bind")],
+                linux=api.LinuxContainer(namespaces=listed(container)),
+            ),
+        ).has_bind_mounts
+
+    (other,) = {"network", "ipc"} - {of}
+    everything, others = ["pid", other, of], ["pid", other]
+    assert counts(everything, everything)
+    assert counts(everything, [])
+    assert counts([], [])
+    assert not counts(others, everything)
+    assert not counts(everything, others)
+    assert counts(others, others, source="/srv/x")
 
 
 def test_keys_that_runtimes_set_on_containers_do_not_count_on_pods() -> None:

@@ -42,12 +42,15 @@ Hooks = Callable[..., HookBridge]
 def hooks(tmp_path: Path, loop: SteppedLoop) -> Hooks:
     """Makes the hooks of files with these conditions."""
 
-    def make(*conditions: str, fail: bool = True) -> HookBridge:
+    def make(*conditions: str, fail: bool = True, pod_annotations: bool = False) -> HookBridge:
         directory = tmp_path / f"{len(os.listdir(tmp_path))}"
         directory.mkdir()
         for number, when in enumerate(conditions):
             (directory / f"{number}.json").write_bytes(text(number, when=when))
-        made = HookBridge(loop, HooksSettings(directories=(str(directory),), watch=False, fail_create=fail))
+        own = HooksSettings(
+            directories=(str(directory),), watch=False, fail_create=fail, pod_annotations=pod_annotations
+        )
+        made = HookBridge(loop, own)
         made.start(Runtime())
         loop.until(lambda: len(made.containers) == len(conditions))
         return made
@@ -153,6 +156,34 @@ def test_the_child_keeps_no_descriptor_of_the_daemon(loop: SteppedLoop) -> None:
     loop.until(lambda: bool(replies), "the child does not end")
     assert replies == [b"0 1 2 3"]  # 3 is the directory
     os.close(held)
+
+
+FILLINGS = {"a long one": {"filling": NOTE}, "many": {f"{number}": "" for number in range(12_000)}}
+NOTES = '{"annotations": {"^note$": "^(a|b)*$"}}'
+
+
+@pytest.mark.parametrize("filling", FILLINGS.values(), ids=FILLINGS)
+@pytest.mark.parametrize("how", ["in time", "refused", "without"])
+def test_a_hook_comes_with_its_annotation_or_not_at_all_whatever_else_the_pod_has(
+    hooks: Hooks, loop: SteppedLoop, monkeypatch: pytest.MonkeyPatch, filling: dict[str, str], how: str
+) -> None:
+    """The match and the annotations are one decision: in one turn, in one child process, or by the policy."""
+    made = hooks(ALWAYS, NOTES, PAIRS, fail=how != "without", pod_annotations=True)
+    if how != "in time":
+        monkeypatch.setattr(Matcher, "deciding", lambda *_: signal.pause())
+    request = creating({"annotations": {"note": "abba", **filling}}, annotations={"own": "x"})
+    outcome = Outcome(made, request, loop.now + 2)
+    monkeypatch.undo()
+    if how != "in time":
+        loop.advance(2 - RESERVE)
+    loop.until(lambda: outcome.is_there, "the child does not end")
+    annotations = dict(outcome.response.adjust.annotations)
+    if how == "refused":
+        assert str(outcome.error) == "annotations and args[0]: not done in the time of the event"
+        assert (outcome.injected, annotations) == ([], {})
+    else:
+        assert outcome.error is None
+        assert (outcome.injected, annotations) == ((["0", "1"], {"note": "abba"}) if how == "in time" else (["0"], {}))
 
 
 @pytest.mark.parametrize("fail", [True, False])

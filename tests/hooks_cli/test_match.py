@@ -212,6 +212,19 @@ def test_annotations_that_are_not_known(
     assert hint in node.out
 
 
+@pytest.mark.parametrize(
+    ("token", "matched", "code"), [({}, None, 3), ({"automountServiceAccountToken": False}, False, 0)]
+)
+def test_a_hook_on_bind_mounts_is_undecided_where_kubernetes_may_add_the_volume_of_a_token(
+    node: Node, token: dict[str, object], matched: bool | None, code: int
+) -> None:
+    node.hook("x.json", when={"hasBindMounts": True})
+    file = node.write("c.yaml", json.dumps({**POD, "spec": {**POD["spec"], **token}}))  # type: ignore[dict-item]
+    [told] = node.json(container=file)["hooks"]
+    assert (told["matched"], node.code) == (matched, code)
+    assert (told["reason"] == "Kubernetes may add the volume of the service account's token") is (matched is None)
+
+
 UNSEEN = "containerd does not tell the hook the pod's annotation note: list it in containerd's pod_annotations, or set"
 
 

@@ -14,7 +14,6 @@ import pytest
 from nri.errors import LocalProtocolError
 from v010_adapter.errors import PluginError
 from v010_adapter.events.life import Action, Chain, Ends
-from v010_adapter.programs.output import quoted
 from v010_adapter.programs.step import Failure, Policy
 
 
@@ -114,20 +113,3 @@ def test_a_chain_of_no_use_behind_the_answer_ends_with_it() -> None:
         assert errors == ["plugin: a: slow", "plugin: b: no time was left", "plugin: c: no time was left"][:ran]
         assert str(of.error) == (errors[-1] if FAIL in fails else "None")
         assert left(of) == ""
-
-
-# What of a program's output stands in log lines and errors: its beginning, without the values of variables
-
-
-def test_an_output_is_shown_up_to_its_two_hundredth_byte_and_without_values_of_variables() -> None:
-    for output, shown in {
-        b"": "<empty>",
-        b"\xff\x1b[31m\n": r"'\\xff\x1b[31m\n'",
-        b"x" * 200: f"'{'x' * 200}'",
-        b"x" * 201: f"'{'x' * 200}' …",
-        b"/usr/bin/env: environ": "'/usr/bin/env: environ'",
-    }.items():
-        assert quoted(output) == shown
-    for key in (b'"env"', b'"ENV"', b"'env'", rb"\"env\""):
-        for values in (b': ["PASSWORD=hunter2"]', b':["A', b"\n:\n{"):
-            assert quoted(b"x{" + key + values) == "'x{' …"

@@ -167,9 +167,9 @@ REASONS = [  # what a plugin does, and what its create fails with
     ("""echo '{"error":"broken"}'""", "broken"),
     ("""echo '{"error":"broken"}'; exit 3""", "broken"),
     ("exit 3", "no result (no output), exit code 3"),
-    ("echo first >&2; echo boom >&2; exit 1", "no result (no output), exit code 1, stderr: 'boom'"),
-    ("echo hello; exit 1", "no result (line 1, column 1: unexpected 'h'), exit code 1, output: 'hello\\n'"),
-    (r"printf '\377\376'", r"no result (line 1, column 1: unexpected byte 0xff), exit code 0, output: '\\xff\\xfe'"),
+    ("echo first >&2; echo boom >&2; exit 1", "no result (no output), exit code 1"),
+    ("echo hello; exit 1", "no result (line 1, column 1: unexpected 'h'), exit code 1"),
+    (r"printf '\377\376'", r"no result (line 1, column 1: unexpected byte 0xff), exit code 0"),
     ("answer; kill -9 $$", ""),
     ("echo null; exit 255", ""),
 ]
@@ -183,8 +183,7 @@ def test_a_create_fails_as_its_plugin(node: Node, script: str, reason: str, capl
     if not reason:
         assert (outcome, node.runs) == ("ok", ["a create c1", "b create c1", "c create c1"])
         return
-    assert outcome.startswith(f"plugin: b: {reason}")
-    assert len(outcome) < 500
+    assert outcome == f"plugin: b: {reason}"
     assert node.runs == ["a create c1", "b create c1"]
     assert logged(caplog, logging.ERROR) == [f"create of container c1: {outcome}"]
     assert node.counters["failures"] == 1

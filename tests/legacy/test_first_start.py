@@ -10,12 +10,14 @@ import pytest
 from nri import api
 from v010_adapter.events.turns import Turns
 from v010_adapter.state import runtime_directory
-from v010_adapter.state.ledger import RETRY, SLICE
+from v010_adapter.state.ledger import LEAST, RETRY, SLICE
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 
 from .node import Node, a_container
 from .scenarios import logged
 
+MANY = SLICE // LEAST
+"""Small records of one slice."""
 WITHOUT = "containers that have started without the adapter: 1; no plugin has run for their creates: container c1"
 Start = Callable[..., None]
 
@@ -101,7 +103,7 @@ def test_without_plugins_nobody_misses_a_mark(start: Start, node: Node, tmp_path
 # On a node with thousands
 
 
-def many(number: int = 3 * SLICE) -> list[str]:
+def many(number: int = 3 * MANY) -> list[str]:
     return [f"c{index}" for index in range(number)]
 
 
@@ -111,19 +113,19 @@ def records(tmp_path: Path) -> int:
 
 def test_thousands_count_at_once_and_are_written_in_slices(start: Start, node: Node, tmp_path: Path) -> None:
     start(*many())
-    assert len(node.bridge.ledger.ids()) == 3 * SLICE
-    assert records(tmp_path) == SLICE
+    assert len(node.bridge.ledger.ids()) == 3 * MANY
+    assert records(tmp_path) == MANY
     node.wait(node.delete("c299"))
     assert node.runs == ["a delete c299"]
-    node.loop.until(lambda: records(tmp_path) == 3 * SLICE - 1, "the others are written, too")
+    node.loop.until(lambda: records(tmp_path) == 3 * MANY - 1, "the others are written, too")
 
 
 def test_the_end_of_the_adapter_leaves_none_unwritten(start: Start, node: Node, tmp_path: Path) -> None:
     start(*many())
     node.bridge.give_up()
-    assert records(tmp_path) == 3 * SLICE
+    assert records(tmp_path) == 3 * MANY
     start(*many())
-    assert len(owed(node)) == 3 * SLICE
+    assert len(owed(node)) == 3 * MANY
 
 
 def test_an_adapter_that_is_killed_before_all_are_written_leaves_the_first_start_to_the_next(
@@ -131,8 +133,8 @@ def test_an_adapter_that_is_killed_before_all_are_written_leaves_the_first_start
 ) -> None:
     start(*many())
     start(*many())
-    node.loop.until(lambda: records(tmp_path) == 3 * SLICE, "all are written")
-    assert len(owed(node)) == 3 * SLICE
+    node.loop.until(lambda: records(tmp_path) == 3 * MANY, "all are written")
+    assert len(owed(node)) == 3 * MANY
 
 
 def test_few_are_written_and_marked_before_the_first_event(start: Start, node: Node) -> None:

@@ -151,7 +151,7 @@ def test_the_pid_of_a_pod_that_is_used_again_is_not_taken_for_it(node: Node, mon
     joined(node)
     node.wait(node.create_pod(pid=os.getpid()))
     synchronize(node, [living_pod()], [])
-    monkeypatch.setattr("v010_adapter.host.cgroup.start_time", lambda _: 7)
+    monkeypatch.setattr("nri.cgroup.start_time", lambda _: 7)
     synchronize(node, [a_pod(pid=0)], [])
     node.idle()
     assert node.runs == ["a create pod"], "the watch of its process goes on"

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from nri import api
+from nri import api, cgroup
+from nri.cgroup import expand, find_pid
 from nri.runtimes import Runtime
-from v010_adapter.host import cgroup
-from v010_adapter.host.cgroup import expand, find_pid
 
 from ..processes import NO_PROCESS
 from ..waiting import running

@@ -55,7 +55,7 @@ def test_every_event_can_be_listed(node: Node, event: str) -> None:
 
 
 def test_before_there_is_a_container_its_process_is_not_looked_for(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("v010_adapter.host.cgroup.find_pid", lambda path: 77)
+    monkeypatch.setattr("nri.cgroup.find_pid", lambda path: 77)
     configured(node, "CreateContainer", "StartContainer").plugins(a="answer")
     created(node)
     node.wait(node.create("c1", pid=0))

@@ -22,13 +22,20 @@ class Pair:
 
     def __init__(self, loop: SteppedLoop, path: Path) -> None:
         self.loop = loop
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self._held = socket.socket()
+        """Keeps the port from others, and does not listen."""
+        self._held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._held.bind(("127.0.0.1", 0))
+        self.port = self._held.getsockname()[1]
         self.paths = [path / name for name in ("first.sock", "second.sock")]
         self.first, self.second = (Endpoints(loop, dict) for _ in self.paths)
         self.listens = [(f"unix:{one}", f"127.0.0.1:{self.port}") for one in self.paths]
         self.state = str(path / "state")
+
+    def close(self) -> None:
+        self.first.close()
+        self.second.close()
+        self._held.close()
 
     def open(self) -> None:
         for endpoints, listen in zip((self.first, self.second), self.listens, strict=True):
@@ -52,8 +59,7 @@ class Pair:
 def pair(loop: SteppedLoop, tmp_path: Path) -> Iterator[Pair]:
     pair = Pair(loop, tmp_path)
     yield pair
-    pair.first.close()
-    pair.second.close()
+    pair.close()
 
 
 def test_who_waits_takes_the_port_when_the_other_has_given_it_up_without_waiting(pair: Pair) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import ParseDict
 
-from nri import Adjustment, api
+from nri import Adjustment, Update, api, effective_annotation
 
 
 def adjusted(message: api.ContainerAdjustment) -> dict[str, list[str]]:
@@ -133,6 +134,40 @@ WRONG: dict[str, Callable[[Any], object]] = {
     "swap: runtimes change only the limit of memory": lambda adjust: setattr(adjust.memory, "swap", 1),
     "share: unknown field; did you mean `shares`?": lambda adjust: setattr(adjust.cpu, "share", 2),
     "env: assign to its elements: `env[…] = …`": attribute("env", {"A": "1"}),
+    "hugepages: '2M' is not a size such as 2MB": item("hugepages", "2M", 1),
+    "hugepages['2MB']: NRI can change it but not remove it": removal("hugepages", "2MB"),
+    "namespaces: 'net' is not one of network, pid, mount, ipc, uts, user, cgroup, time": item("namespaces", "net", ""),
+    "namespaces['network']: 'a' is not an absolute path": item("namespaces", "network", "a"),
+    "net_devices: 'a-name-of-16-let' is not a name of at most 15 characters": item(
+        "net_devices", "a-name-of-16-let", ""
+    ),
+    "net_devices['eth0']: 'a/b' is not a name of at most 15 characters": item("net_devices", "eth0", "a/b"),
+    "clos_id: '' is not a text, of which runtimes take an empty one as no change": (
+        lambda adjust: setattr(adjust.rdt, "clos_id", "")
+    ),
+    "schemata: 'L3:0=f' is a text, not a list of texts": lambda adjust: setattr(adjust.rdt, "schemata", "L3:0=f"),
+    "io_priority: 8 is not 0 to 7": lambda adjust: adjust.set_io_priority("IOPRIO_CLASS_BE", 8),
+    "io_priority: 'BE' is not one of IOPRIO_CLASS_NONE, IOPRIO_CLASS_RT, IOPRIO_CLASS_BE, IOPRIO_CLASS_IDLE": (
+        lambda adjust: adjust.set_io_priority("BE")
+    ),
+    "memory_policy: 'all' is not NUMA nodes such as 0-1,3": lambda adjust: adjust.set_memory_policy("MPOL_BIND", "all"),
+    "memory_policy: 'F' is not one of MPOL_F_STATIC_NODES, MPOL_F_RELATIVE_NODES, MPOL_F_NUMA_BALANCING": (
+        lambda adjust: adjust.set_memory_policy("MPOL_BIND", "0", ["F"])
+    ),
+    "scheduler: SCHED_BATCH has no priority": lambda adjust: adjust.set_scheduler("SCHED_BATCH", priority=1),
+    "scheduler: SCHED_IDLE has no nice": lambda adjust: adjust.set_scheduler("SCHED_IDLE", nice=1),
+    "scheduler: nice: 20 is not -20 to 19": lambda adjust: adjust.set_scheduler("SCHED_OTHER", nice=20),
+    "scheduler: priority: 0 is not 1 to 99": lambda adjust: adjust.set_scheduler("SCHED_FIFO"),
+    "scheduler: SCHED_DEADLINE needs 0 < runtime <= deadline <= period": (
+        lambda adjust: adjust.set_scheduler("SCHED_DEADLINE", runtime=2, deadline=1, period=3)
+    ),
+    "seccomp: no defaultAction": lambda adjust: adjust.set_seccomp({}),
+    "seccomp: unknown key 'defaultaction'; did you mean `defaultAction`?": (
+        lambda adjust: adjust.set_seccomp({"defaultaction": "SCMP_ACT_ALLOW"})
+    ),
+    "seccomp.syscalls[1]: unknown key 'name'; did you mean `names`?": (
+        lambda adjust: adjust.set_seccomp({"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{}, {"name": "mount"}]})
+    ),
 }
 
 
@@ -151,6 +186,149 @@ def test_a_value_of_another_type_leaves_no_zero_behind(value: Any) -> None:
     """A plugin that goes on after the error would set a quota of 0."""
     adjust = Adjustment()
     for of, name in ((adjust.cpu, "quota"), (adjust.cpu, "shares"), (adjust.memory, "limit"), (adjust, "pids_limit")):
-        with pytest.raises(TypeError):
+        wrong = f"{name}: {value} ({type(value).__name__}) is not a number, 1 or more"
+        with pytest.raises(TypeError, match=f"^{re.escape(wrong)}"):
             setattr(of, name, value)
         assert not adjust.message.ByteSize()
+
+
+def of(**fields: Any) -> api.ContainerAdjustment:
+    return ParseDict({"linux": fields}, api.ContainerAdjustment())
+
+
+def test_what_is_rare_has_helpers_too() -> None:
+    adjust = Adjustment()
+    adjust.hugepages["2MB"] = 1 << 20
+    adjust.hugepages["2MB"] = 1 << 30
+    adjust.namespaces["network"] = "/run/netns/a"
+    adjust.namespaces["ipc"] = ""
+    del adjust.namespaces["uts"]
+    assert adjust.message == of(
+        resources={"hugepage_limits": [{"page_size": "2MB", "limit": 1 << 30}]},
+        namespaces=[{"type": "network", "path": "/run/netns/a"}, {"type": "ipc"}, {"type": "-uts"}],
+    )
+    adjust = Adjustment()
+    adjust.net_devices["eth1"] = "net0"
+    adjust.net_devices["eth2"] = ""
+    del adjust.net_devices["eth2"]
+    del adjust.net_devices["eth3"]
+    adjust.net_devices["eth3"] = ""
+    assert adjust.message == of(net_devices={"eth1": {"name": "net0"}, "-eth2": {}, "eth3": {}})
+    adjust = Adjustment()
+    adjust.rdt.forget()
+    adjust.rdt.clos_id = "gold"
+    adjust.rdt.schemata = ["L3:0=ff", "MB:0=50"]
+    adjust.rdt.enable_monitoring = False
+    assert (adjust.rdt.clos_id, list(adjust.rdt.schemata)) == ("gold", ["L3:0=ff", "MB:0=50"])
+    assert adjust.message == of(
+        rdt={
+            "clos_id": {"value": "gold"},
+            "schemata": {"value": ["L3:0=ff", "MB:0=50"]},
+            "enable_monitoring": {"value": False},
+            "remove": True,
+        }
+    )
+
+
+def test_scheduling_and_memory_policy_are_set_whole() -> None:
+    adjust = Adjustment()
+    adjust.set_scheduler("SCHED_FIFO", priority=99)
+    adjust.set_scheduler("SCHED_BATCH", nice=-20, flags=["SCHED_FLAG_RESET_ON_FORK"])
+    adjust.set_io_priority("IOPRIO_CLASS_BE", 7)
+    adjust.set_memory_policy("MPOL_BIND", "0-1,3", ["MPOL_F_STATIC_NODES"])
+    assert adjust.message == of(
+        scheduler={"policy": "SCHED_BATCH", "nice": -20, "flags": ["SCHED_FLAG_RESET_ON_FORK"]},
+        io_priority={"class": "IOPRIO_CLASS_BE", "priority": 7},
+        memory_policy={"mode": "MPOL_BIND", "nodes": "0-1,3", "flags": ["MPOL_F_STATIC_NODES"]},
+    )
+    adjust.set_scheduler("SCHED_DEADLINE", runtime=1, deadline=2, period=3)
+    assert adjust.message.linux.scheduler == api.LinuxScheduler(
+        policy=api.SCHED_DEADLINE, runtime=1, deadline=2, period=3
+    )
+
+
+def test_a_seccomp_profile_is_that_of_the_oci_specification() -> None:
+    adjust = Adjustment()
+    for _ in range(2):  # the second one replaces the first
+        adjust.set_seccomp(
+            {
+                "defaultAction": "SCMP_ACT_ERRNO",
+                "defaultErrnoRet": 38,
+                "architectures": ["SCMP_ARCH_X86_64"],
+                "syscalls": [
+                    {
+                        "names": ["clone", "fork"],
+                        "action": "SCMP_ACT_ALLOW",
+                        "errnoRet": 0,
+                        "args": [{"index": 0, "value": 1, "valueTwo": 2, "op": "SCMP_CMP_MASKED_EQ"}],
+                    }
+                ],
+            }
+        )
+    assert adjust.message == of(
+        seccomp_policy={
+            "default_action": "SCMP_ACT_ERRNO",
+            "default_errno": {"value": 38},
+            "architectures": ["SCMP_ARCH_X86_64"],
+            "syscalls": [
+                {
+                    "names": ["clone", "fork"],
+                    "action": "SCMP_ACT_ALLOW",
+                    "errno_ret": {"value": 0},
+                    "args": [{"index": 0, "value": 1, "value_two": 2, "op": "SCMP_CMP_MASKED_EQ"}],
+                }
+            ],
+        }
+    )
+
+
+def test_an_update_is_written_with_the_checks_of_an_adjustment() -> None:
+    update = Update("c1")
+    update.cpu.shares = 2
+    update.memory.limit = -1
+    update.hugepages["1GB"] = 0
+    update.unified["memory.high"] = "max"
+    update.blockio_class = "slow"
+    update.ignore_failure = True
+    assert update.message == ParseDict(
+        {
+            "container_id": "c1",
+            "linux": {
+                "resources": {
+                    "cpu": {"shares": {"value": 2}},
+                    "memory": {"limit": {"value": -1}},
+                    "hugepage_limits": [{"page_size": "1GB"}],
+                    "unified": {"memory.high": "max"},
+                    "blockio_class": {"value": "slow"},
+                }
+            },
+            "ignore_failure": True,
+        },
+        api.ContainerUpdate(),
+    )
+    for name, text in {
+        "pids_limit": "pids_limit: containerd's updates do not carry it",
+        "cgroups_path": "cgroups_path: unknown field; did you mean",
+    }.items():
+        with pytest.raises(AttributeError, match=f"^{text}"):
+            setattr(update, name, 1)
+    with pytest.raises(ValueError, match=r"^container_id: '' is not a name"):
+        Update("")
+
+
+@pytest.mark.parametrize(
+    ("annotations", "value"),
+    [
+        ({}, None),
+        ({"k": "pod"}, "pod"),
+        ({"k": "", "k/pod": "of all"}, "of all"),
+        ({"k": "1", "k/pod": "2", "k/container.c": ""}, ""),
+        ({"k/container.other": "1"}, None),
+    ],
+)
+def test_an_effective_annotation_is_the_containers_before_the_pods(
+    annotations: dict[str, str], value: str | None
+) -> None:
+    pod, container = api.PodSandbox(annotations=annotations), api.Container(name="c")
+    assert effective_annotation(pod, "k", container) == value
+    assert "k" not in pod.annotations or annotations["k"] == pod.annotations["k"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -127,21 +127,34 @@ def test_two_threads_never_write_at_the_same_time() -> None:
     """The second answer is completed, by another thread, while the first one is being written."""
     first, second = Start(), Deferred[api.StopContainerResponse]()
     other = Thread(target=second.complete, daemon=True)
-    has_waited: list[bool] = []
+    waits = Event()
+
+    class Watched:
+        """The stub's lock; says when a thread has to wait for it."""
+
+        def __init__(self, lock: Any) -> None:
+            self._lock = lock
+
+        def __enter__(self) -> None:
+            if not self._lock.acquire(blocking=False):
+                waits.set()
+                self._lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            self._lock.release()
 
     class Slow(Runtime):
         def receive(self, data: bytes) -> None:
             if not other.ident:
                 other.start()
-                other.join(0.1)
-                has_waited.append(other.is_alive())
+                assert waits.wait(LIMIT), "the other thread writes, too"
             super().receive(data)
 
     runtime = Slow(plugin(start_container=lambda *_: first, stop_container=lambda *_: second))
+    runtime.stub._lock = Watched(runtime.stub._lock)  # type: ignore[assignment]
     assert (runtime.send("StartContainer"), runtime.send("StopContainer")) == (None, None)
     first.complete()
     other.join(LIMIT)
-    assert has_waited == [True]
     assert [reply.stream_id for reply in runtime.replies] == [1, 3]
 
 

@@ -21,7 +21,7 @@ from nri.metrics import Metrics
 from nri.testing import Node
 from nri.wire import Code
 
-LIMIT = 60.0
+from ..waiting import LIMIT
 
 
 class Client:

@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 
 from nri import Context, Plugin, api
 from nri.testing import FLAVOURS, Answer, Load, Outcome, Runtime, load, processes
+from nri.testing import plugin as launched
 from nri.testing.load import MAX_CONTAINERS, Figures, figures, percentile, play
 from nri.testing.node import Node
 from nri.testing.recorded import life
@@ -21,6 +22,7 @@ from v010_adapter.cli import terminal
 from v010_adapter.cli.simulate import command
 from v010_adapter.cli.simulate.play import Play
 
+from ..waiting import LIMIT
 from .fixtures import Plugins, serves
 from .simulation import Simulate
 
@@ -289,7 +291,14 @@ def test_a_plugin_that_hangs_is_late_and_dropped(plugins: Plugins) -> None:
     assert result.containers == 1  # there is nobody left to play to
 
 
-def test_the_other_plugins_stay(plugins: Plugins) -> None:
+def test_the_other_plugins_stay(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
+    relay = launched.Plugin.relay
+
+    def patient(self: launched.Plugin, call: Any, request: Message, timeout: float | None = None) -> Answer:
+        return relay(self, call, request, timeout if self.name == NAME else LIMIT)
+
+    monkeypatch.setattr(launched.Plugin, "relay", patient)
+
     class Sees(Plugin):
         def remove_pod_sandbox(self, request: api.RemovePodSandboxRequest, context: Context) -> None:
             pass
@@ -305,7 +314,7 @@ def test_a_load_waits_as_long_as_the_runtime_that_is_played() -> None:
     class Impatient(Node):
         def event(self, method: str, request: Message | None = None, timeout: float | None = None, **_: Any) -> Outcome:
             limits.add(timeout)
-            return super().event(method, request, 60)
+            return super().event(method, request, LIMIT)
 
     class Idle(Plugin):
         pass

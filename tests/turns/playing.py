@@ -88,7 +88,7 @@ def playing(world: World) -> Iterator[None]:
         patch.setattr("v010_adapter.programs.runner.Process", partial(Program, world))
         patch.setattr("v010_adapter.legacy.find.find", lambda type_, *_: type_)
         patch.setattr("v010_adapter.events.hooks.HookBridge", HookBridge)
-        patch.setattr("v010_adapter.host.cgroup.start_time", lambda pid: pid)
+        patch.setattr("nri.cgroup.start_time", lambda pid: pid)
         patch.setattr("v010_adapter.base.collector.gc.freeze", lambda: None)
         for name in ("write", "append", "lock", "unlock"):
             patch.setattr(TurnsFile, name, _pointed(world, getattr(TurnsFile, name)))

@@ -19,7 +19,7 @@ from v010_adapter.errors import ConfigError
 from v010_adapter.hooks import keys
 from v010_adapter.hooks.directory import Directories
 from v010_adapter.hooks.facts import facts
-from v010_adapter.hooks.match import Commands, Condition, Decision, Matcher, adjustment
+from v010_adapter.hooks.match import BIND_MOUNTS, Commands, Condition, Decision, Matcher, adjustment
 from v010_adapter.hooks.model import PRECREATE
 from v010_adapter.monitoring.sanitize import show, show_json
 
@@ -98,6 +98,8 @@ def _unknown(described: Described, condition: Condition) -> str:
     """Returns why it is unknown whether a condition holds, empty if it is known."""
     if isinstance(condition, Commands):
         return "" if described.command_is_known else "the image decides on the command (-command sets it)"
+    if condition == BIND_MOUNTS and container_files.ADDED_VOLUME in described.unknown:
+        return "Kubernetes may add the volume of the service account's token"
     if isinstance(condition, tuple) and container_files.PODS_ANNOTATIONS in described.unknown:
         return "the pod's annotations are not known (-pod FILE has them)"
     if isinstance(condition, tuple) and container_files.ADDED_ANNOTATIONS in described.unknown:

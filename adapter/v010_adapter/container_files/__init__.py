@@ -8,11 +8,17 @@ from typing import TypeAlias
 
 from nri.proto import nri_pb2 as api
 from v010_adapter.container_files import config, document, inspected, manifest, nri
-from v010_adapter.container_files.described import ADDED_ANNOTATIONS, IMAGE_DECIDES, PODS_ANNOTATIONS, Described
+from v010_adapter.container_files.described import (
+    ADDED_ANNOTATIONS,
+    ADDED_VOLUME,
+    IMAGE_DECIDES,
+    PODS_ANNOTATIONS,
+    Described,
+)
 from v010_adapter.container_files.document import Value
 from v010_adapter.errors import ConfigError
 
-__all__ = ["ADDED_ANNOTATIONS", "FORMS", "IMAGE_DECIDES", "PODS_ANNOTATIONS", "Described", "read"]
+__all__ = ["ADDED_ANNOTATIONS", "ADDED_VOLUME", "FORMS", "IMAGE_DECIDES", "PODS_ANNOTATIONS", "Described", "read"]
 
 FORMS = """\
 FILE is JSON or YAML; - is stdin. It has an NRI container, recorded events, an OCI config.json, Kubernetes manifests, or

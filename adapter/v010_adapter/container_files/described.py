@@ -14,6 +14,9 @@ PODS_ANNOTATIONS = "the annotations of the pod (-pod FILE has them)"
 ADDED_ANNOTATIONS = "the annotations that the kubelet and the runtime add"
 """Unknown if no runtime has made the container yet."""
 
+ADDED_VOLUME = "the volume of the service account's token (automountServiceAccountToken)"
+"""Unknown if Kubernetes has not made the pod yet."""
+
 
 class Described(NamedTuple):
     """A container with its pod. `kind` is the kind of the file, `unknown` lists what the file does not contain."""

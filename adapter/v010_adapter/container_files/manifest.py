@@ -11,13 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 
 from nri.proto import nri_pb2 as api
-from v010_adapter.container_files.described import ADDED_ANNOTATIONS, IMAGE_DECIDES, Described
+from v010_adapter.container_files.described import ADDED_ANNOTATIONS, ADDED_VOLUME, IMAGE_DECIDES, Described
 from v010_adapter.container_files.document import Value
 
 KEYS = {"apiVersion", "kind"}
 
 _TEMPLATES = (("spec", "template"), ("spec", "jobTemplate", "spec", "template"), ("template",))
 """The paths of a pod's template: in a Deployment and similar objects, in a CronJob, in a PodTemplate."""
+_TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - no password
+"""Kubernetes adds a volume there to all containers that have none (plugin/pkg/admission/serviceaccount)."""
 _PROPAGATION = {"HostToContainer": "rslave", "Bidirectional": "rshared"}
 _NUMBER = re.compile(
     r"(?!.{1000})([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]{1,3})|([KMGTPE]i|[numkMGTPE]))?"
@@ -54,7 +56,7 @@ def containers(pod: Value) -> Iterator[Value]:
 def container(template: Value, pod: api.PodSandbox, value: Value, command: str) -> Described:
     """Returns a container of a pod or of its template. `command` is its image's entrypoint. Raises ConfigError."""
     args = value["command"].texts or ([command] if command else [])
-    unknown = [ADDED_ANNOTATIONS, *_unknown_variables(value)]
+    unknown = [ADDED_ANNOTATIONS, *_unknown_volume(template["spec"], value), *_unknown_variables(value)]
     if not args:
         unknown.append(IMAGE_DECIDES)
     volumes = {volume["name"].text: volume for volume in template["spec"]["volumes"]}
@@ -86,6 +88,12 @@ def _pod(metadata: Value, holder: Value) -> api.PodSandbox:
         labels=metadata["labels"].named_texts,
         annotations=metadata["annotations"].named_texts,
     )
+
+
+def _unknown_volume(spec: Value, container: Value) -> Iterator[str]:
+    paths = {mount["mountPath"].text for mount in container["volumeMounts"]}
+    if spec["automountServiceAccountToken"].data is not False and _TOKEN_PATH not in paths:
+        yield ADDED_VOLUME
 
 
 def _unknown_variables(container: Value) -> Iterator[str]:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from nri import Context, api
+from nri import Context, api, cgroup
 from nri.runtimes import Runtime
 from v010_adapter.base.loop import Loop
 from v010_adapter.errors import ConfigError, PluginError
@@ -16,7 +16,6 @@ from v010_adapter.events.fates import Turn
 from v010_adapter.events.first_start import FirstStart
 from v010_adapter.events.plugin_work import PluginJob, Plugins
 from v010_adapter.events.turns import Turns
-from v010_adapter.host import cgroup
 from v010_adapter.legacy.answer import with_updates
 from v010_adapter.legacy.pending_updates import PendingUpdates, Send
 from v010_adapter.legacy.plan import DELETE, REMOVALS, STATES
@@ -195,7 +194,9 @@ class Bridge:
             "owed": len(self.ledger.ids()),
             "programs": {**accounts, **self.runner.accounts},
             "faults": list(filter(None, [self._plugins.conf_json.fault])),
-            "notes": list(filter(None, [self._plugins.sandboxes.describe(len(self._pods_of_runtime))])),
+            "notes": list(
+                filter(None, [self._plugins.sandboxes.describe(len(self._pods_of_runtime)), self.ledger.foreign])
+            ),
             "state_fault": self._turns.fault or self.ledger.fault,
         }
 

@@ -6,12 +6,13 @@ Hooks are matched with the container of the request; precreate hooks get it as p
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, MutableMapping, Sequence
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from nri import Answer, Context, api
 from nri.events import subject_of
 from v010_adapter.events.fates import SERVED_ELSEWHERE, Turn
+from v010_adapter.events.withheld import take_annotations
 
 if TYPE_CHECKING:
     from v010_adapter.events.hooks import HookBridge
@@ -60,20 +61,11 @@ def _withhold(request: api.CreateContainerRequest, prefix: str) -> Sequence[str]
 
     Returns those of the container.
     """
-    container, pod = request.container, request.pod
-    brought = _take(container.annotations, prefix)
-    if withheld := sorted({*brought, *_take(pod.annotations, prefix)}):
+    brought = take_annotations(request.container, prefix)
+    if withheld := sorted({*brought, *take_annotations(request.pod, prefix)}):
         text = "%s brings %d annotations under %s, which are removed; the first is %.200s"
         log.warning(text, subject_of(request), len(withheld), prefix, withheld[0])
     return brought
-
-
-def _take(annotations: MutableMapping[str, str], prefix: str) -> list[str]:
-    """Removes the annotations under a prefix; returns their keys."""
-    taken = [key for key in annotations if key.startswith(prefix)]
-    for key in taken:
-        del annotations[key]
-    return taken
 
 
 def _remove(withheld: Sequence[str], adjustment: api.ContainerAdjustment) -> None:

@@ -12,6 +12,7 @@ from copy import copy
 from functools import partial
 from typing import Any
 
+from nri import cgroup
 from v010_adapter.base.loop import NO_TIMER, Loop, Timer
 from v010_adapter.events import reconcile
 from v010_adapter.events.fates import MINE, PAST, REPEAT, SERVED_ELSEWHERE, Fate, Stage, Turn
@@ -22,7 +23,6 @@ from v010_adapter.events.queue import Queue
 from v010_adapter.events.reconcile import Node
 from v010_adapter.events.turns import Turns
 from v010_adapter.events.work import Observer
-from v010_adapter.host import cgroup
 from v010_adapter.legacy.plan import CREATE, DELETE, UPDATE, PluginStep
 from v010_adapter.legacy.request import Target
 from v010_adapter.state.ledger import Ledger
@@ -159,8 +159,7 @@ class Deletes(Observer[PluginJob, PluginStep]):
         text = "containers that have started without the adapter: %d; no plugin has run for their creates: %.1000s"
         log.warning(text, len(new), ", ".join(map(str, new)))
         for target in new:
-            target.let_go_of_messages()
-            self.ledger.keep(target)  # it is logged once. Another adapter may be writing its record
+            self.ledger.keep_later(target)  # it is logged once. Another adapter may be writing its record
 
     def _watch(self, id_: str, pid: int) -> None:
         """Watches a pod's process; if the runtime lists none any more, that of its create, unless the pid is reused."""

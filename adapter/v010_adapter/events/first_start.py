@@ -27,7 +27,7 @@ class FirstStart:
         self._ledger = ledger
         self._plugins = plugins
         self._directory = directory
-        self._targets: dict[str, Target] = {}
+        self._ids: dict[str, None] = {}
         self.is_counting = False
         """Whether some may not count yet."""
 
@@ -38,23 +38,26 @@ class FirstStart:
 
     def begin(self, targets: Iterable[Target]) -> None:
         """Counts these, and no others."""
-        self._targets = {target.id: target for target in targets}
+        entries = self._plugins.entries()
+        for target in targets if entries is None or entries else ():
+            self._ledger.keep_later(target)
+            self._ids[target.id] = None
         self.is_counting = True
         self.count()
 
     def forget(self, id_: str) -> None:
         """Does not count an id any more: it has stopped."""
-        self._targets.pop(id_, None)
+        self._ids.pop(id_, None)
 
     def count(self) -> None:
         """Counts what does not count yet, if the plugins are known."""
         entries = self._plugins.entries()
         if entries is None:
             return
-        targets, self._targets, self.is_counting = self._targets, {}, False
+        ids, self._ids, self.is_counting = self._ids, {}, False
         owes = self._plugins.plans.owes_delete
-        for target in targets.values() if entries else ():
-            self._ledger.add_later(target, [e for e in entries if owes(e, is_sandbox=target.is_sandbox)])
+        for target in filter(None, map(self._ledger.target, ids)):
+            self._ledger.add_later(target.id, [e for e in entries if owes(e, is_sandbox=target.is_sandbox)])
         self._ledger.when_written(partial(self._mark, logging.WARNING if entries else logging.DEBUG))
 
     def _mark(self, level: int) -> None:

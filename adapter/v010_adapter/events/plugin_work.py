@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from nri import Answer
 from nri.deferred import in_turn
+from nri.errors import let_go_of_frames
 from nri.runtimes import Runtime
 from v010_adapter.errors import ConfigError, NotAdjustable, Oversized, PluginError
 from v010_adapter.events.fates import Turn
@@ -22,7 +23,6 @@ from v010_adapter.legacy.pending_updates import PendingUpdates
 from v010_adapter.legacy.plan import DELETE, STATES, Plans, PluginStep
 from v010_adapter.legacy.request import Target
 from v010_adapter.legacy.sandboxes import Sandboxes
-from v010_adapter.programs.output import complaint, quoted
 from v010_adapter.programs.process import Process, Program
 from v010_adapter.programs.runner import Runner
 from v010_adapter.programs.step import Failure
@@ -65,8 +65,9 @@ class Plugins:
         """Looks at conf.json, as at every event at which a plugin may run; None if no version of it can be used."""
         try:
             return self.conf_json.current().entries
-        except ConfigError:
-            return None  # it has been logged, and `conf_json.error` has it
+        except ConfigError as error:
+            let_go_of_frames(error)  # it is kept: `conf_json.error`
+            return None  # it has been logged
 
     def answer_builder(self, event: str, message: Any, target: Target) -> AnswerBuilder:
         """Returns what builds the answer to an event; `message` is NRI's request, None if no event asks for the job."""
@@ -154,7 +155,7 @@ class PluginJob(Driver[PluginStep]):
         try:
             changes, *texts = yield self._apart(self._parts)
         except Oversized as error:
-            self._fault = error
+            self._fault = error.with_traceback(None)
             return
         self._made_builder().restore(changes)
         self.target.take_texts(*texts)
@@ -220,8 +221,7 @@ class PluginJob(Driver[PluginStep]):
         except NotAdjustable as refused:
             return Read(Failure(str(refused)), parsed.typos, wishes)
         except result.ResultError as reason:
-            output = f", output: {quoted(process.stdout)}" if process.stdout.strip() else ""
-            return Read(Failure(f"no result ({reason}), {process.ending}{output}{complaint(process)}"))
+            return Read(Failure(f"no result ({reason}), {process.ending}"))
         return Read(parsed, parsed.typos, wishes)
 
     def _taken(self, step: PluginStep, process: Process, read: Read) -> result.Result | Failure:
@@ -261,6 +261,11 @@ class PluginJob(Driver[PluginStep]):
             updates = self._plugins.updates
             return with_updates(self.event, None, updates, self.target) if updates.waiting else None
         return self._builder.reply()
+
+    def _let_go(self) -> None:
+        self._message = self._builder = None
+        self._body = b""
+        self.chain.results.clear()
 
     def _lateness_before(self) -> str:
         return f"waited for {', '.join(map(str, self.after))}" if self.after else super()._lateness_before()

@@ -26,7 +26,6 @@ from v010_adapter.oci.fields_by_version import refuse_unknown
 from v010_adapter.oci.spec import adjustment, apply, outside_spec, spec_from
 from v010_adapter.oci.values import Spec
 from v010_adapter.programs import step
-from v010_adapter.programs.output import complaint
 from v010_adapter.programs.process import Process, Program
 from v010_adapter.programs.runner import Runner
 from v010_adapter.programs.step import Failure
@@ -102,7 +101,7 @@ class Edits(Driver[HookStep]):
         try:
             self._text = yield self._apart(self._encoded)
         except Oversized as error:
-            self._fault = error
+            self._fault = error.with_traceback(None)
 
     def _request(self, step: HookStep) -> bytes:
         self._text = self._text or self._encoded()
@@ -110,7 +109,7 @@ class Edits(Driver[HookStep]):
 
     def _result(self, step: HookStep, process: Process) -> Answer[api.ContainerAdjustment | Failure]:
         if process.status != 0:  # even with valid output, as podman
-            return Failure(f"{process.ending}{complaint(process)}")
+            return Failure(process.ending)
         if self.is_large:
             return in_turn(self._result_apart(process))
         return self._taken(process, self._read(process.stdout))

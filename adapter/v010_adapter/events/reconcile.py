@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from nri.proto import nri_pb2 as api
 from v010_adapter.legacy import request
-from v010_adapter.legacy.request import Target
+from v010_adapter.legacy.request import Labels, Target
 
 _RUNNING = (api.CONTAINER_RUNNING, api.CONTAINER_PAUSED)
 
@@ -33,19 +33,20 @@ class Node(NamedTuple):
 def node_of(pods: Iterable[api.PodSandbox], containers: Iterable[api.Container]) -> Node:
     """Returns what a Synchronize tells."""
     by_id = {pod.id: pod for pod in pods}
+    labels = {id_: Labels(pod) for id_, pod in by_id.items()}
     containers = list(containers)
     running = [container for container in containers if container.state in _RUNNING]
     created = frozenset(container.id for container in containers if container.state == api.CONTAINER_CREATED)
     others = {container.id for container in containers} - created - {container.id for container in running}
     used = {container.pod_sandbox_id for container in running}
     alive = [pod for pod in by_id.values() if pod.pid or pod.id in used]
-    targets = [*map(request.of_pod, alive), *(_target(container, by_id) for container in running)]
+    targets = [*map(request.of_pod, alive), *(_target(container, by_id, labels) for container in running)]
     return Node(targets, created, frozenset(others), frozenset(by_id.keys() - {pod.id for pod in alive}))
 
 
-def _target(container: api.Container, pods: Mapping[str, api.PodSandbox]) -> Target:
+def _target(container: api.Container, pods: Mapping[str, api.PodSandbox], labels: Mapping[str, Labels]) -> Target:
     id_ = container.pod_sandbox_id
-    return request.of_container(container, pods.get(id_) or api.PodSandbox(id=id_))
+    return request.of_container(container, pods.get(id_) or api.PodSandbox(id=id_), labels.get(id_))
 
 
 def due(owed: Collection[str], node: Node) -> tuple[list[str], list[str]]:

@@ -15,6 +15,7 @@ from v010_adapter.events.bridge import Bridge
 from v010_adapter.events.create_container import create_container
 from v010_adapter.events.fates import SERVED_ELSEWHERE, Stage, State, Turn
 from v010_adapter.events.turns import Turns
+from v010_adapter.events.withheld import withhold_at_event, withhold_at_synchronize
 from v010_adapter.legacy.request import of_event
 from v010_adapter.settings import Settings
 
@@ -97,6 +98,8 @@ class Serving:
 
     def on_synchronize(self, request: api.SynchronizeRequest) -> None:
         """Takes the pods and containers that the runtime has. Call it after the answer, before any event."""
+        if prefix := self._own.legacy.metadata_prefix:
+            withhold_at_synchronize(request, prefix)
         self.legacy.synchronize(request.pods, request.containers)
         self._note_served(is_ours=not self._turns.has_others)
         if self._hooks is not None:
@@ -128,9 +131,12 @@ class Serving:
             self.legacy.skip(target)
             return None
         self._unanswered[context] = turn
+        prefix = self._own.legacy.metadata_prefix
         if context.method != "CreateContainer":
+            if prefix:
+                withhold_at_event(context.method, request, prefix)
             return self.legacy.handle(request, target, context, turn)
-        plugins, prefix = partial(self.legacy.handle, request, target, context, turn), self._own.legacy.metadata_prefix
+        plugins = partial(self.legacy.handle, request, target, context, turn)
         return in_turn(create_container(request, context, turn, plugins, self._hooks, prefix))
 
     def on_answered(self, context: Context) -> None:

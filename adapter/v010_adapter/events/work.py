@@ -14,7 +14,6 @@ from nri.deferred import in_turn
 from v010_adapter.base.loop import NO_TIMER, Timer
 from v010_adapter.errors import ProgramError
 from v010_adapter.events.life import ENDED, SPAWN, WAITING, Action, Actions, Chain
-from v010_adapter.programs.output import quoted
 from v010_adapter.programs.process import Process, Program
 from v010_adapter.programs.runner import DONE, FAILED, LATE, Outcome, Runner
 from v010_adapter.programs.step import Failure, Step
@@ -81,6 +80,9 @@ class Work(ABC, Generic[S]):
 
     def _on_left(self, process: Process) -> None:
         """A program without a result is not waited for any longer."""
+
+    def _let_go(self) -> None:
+        """The chain has ended: lets go of what may be large. A program that was left keeps the job while it runs."""
 
     def _lateness_before(self) -> str:
         """Returns why the job has not started."""
@@ -245,7 +247,10 @@ class Driver(Work[S]):
 
     def _end_if_alone(self) -> None:
         """Lets the next jobs start, if none of the programs works on: a delete must not overtake its create."""
-        if self.chain.state is ENDED and not self._left:
+        if self.chain.state is not ENDED:
+            return
+        self._let_go()
+        if not self._left:
             if self._goes_on:
                 log.info("%s: it has ended after the answer", self)
             self._observer.on_end(self)
@@ -345,8 +350,9 @@ def _safely(driver: Driver[Any], doing: object, instead: T, function: Callable[.
 
 
 def _log_bug(driver: Driver[Any], doing: object) -> None:
-    printed = driver._process and quoted(driver._process.stdout)
-    log.exception("a bug: %s: %s (its program has printed: %s)", driver, doing, printed)
+    log.exception("a bug: %s: %s", driver, doing)
+    if driver._process is not None:
+        log.debug("%s: its program has printed: %s", driver, driver._process.stdout)
 
 
 def _kill_if_asked(driver: Driver[Any]) -> None:

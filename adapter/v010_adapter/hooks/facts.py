@@ -19,10 +19,8 @@ _FILES = {
     "/run/secrets": "run/secrets",
 }
 """The destinations of the files that containerd and CRI-O make for each pod or container, with their sources' ends."""
-_SHARED = ("/etc/hosts", "/dev/shm")  # noqa: S108
-"""The node's own, in a pod that shares the node's network or IPC."""
-_SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
-_VOLUMES = (["volumes", "kubernetes.io~projected"], ["volumes", "kubernetes.io~secret"])
+_SHARED = {"/etc/hosts": "network", "/dev/shm": "ipc"}  # noqa: S108
+"""The node's own files, which runtimes mount in a pod that shares this namespace with the node."""
 _KUBELET = "/var/lib/kubelet"
 """The kubelet's directory. If the pod's uid is known, the kubelet may have any directory."""
 _HEXADECIMAL = frozenset("0123456789abcdef")
@@ -56,6 +54,7 @@ def _has_users_bind(pod: api.PodSandbox, container: api.Container) -> bool:
     ids = {pod.id, container.id} - {""}
     return any(
         not _is_made(mount.destination, mount.source, ids, pod.uid)
+        and not _is_the_nodes(mount.destination, mount.source, pod, container)
         for mount in container.mounts
         if mount.type in _BIND or not _BIND.isdisjoint(mount.options)
     )
@@ -64,13 +63,23 @@ def _has_users_bind(pod: api.PodSandbox, container: api.Container) -> bool:
 def _is_made(destination: str, source: str, ids: Collection[str], uid: str) -> bool:
     """Whether the runtime or the kubelet makes a bind mount in every container, with the pod's own files.
 
-    A pod's author can name directories like theirs, but does not know the id and the uid that the pod will have.
+    A pod's author can name directories like theirs, but does not know the id and the uid that the pod will have. A
+    volume has the name that its author gives it: so that of the service account's token counts as the user's.
     """
     if max(len(destination), len(source)) > MAX_PATH:
         return False
     destination = "/" + posixpath.normpath(destination).lstrip("/")
-    is_shared = destination == source and source in _SHARED
-    return is_shared or _is_runtimes(destination, source, ids) or _is_kubelets(destination, source, uid)
+    return _is_runtimes(destination, source, ids) or _is_kubelets(destination, source, ids, uid)
+
+
+def _is_the_nodes(destination: str, source: str, pod: api.PodSandbox, container: api.Container) -> bool:
+    """Whether a mount is the node's own file in a pod that shares the node's network or IPC.
+
+    Of a namespace that is shared with the node, containerd lists none for the pod, CRI-O none for the container.
+    """
+    shared = _SHARED.get(source) if destination == source else None
+    lists = (pod.linux.namespaces, container.linux.namespaces)
+    return shared is not None and any(one and all(each.type != shared for each in one) for one in lists)
 
 
 def _is_runtimes(destination: str, source: str, ids: Collection[str]) -> bool:
@@ -82,15 +91,12 @@ def _is_runtimes(destination: str, source: str, ids: Collection[str]) -> bool:
     return bool(found and id_) and not rest and (not ids or id_ in ids)
 
 
-def _is_kubelets(destination: str, source: str, uid: str) -> bool:
-    """Whether the source is in the kubelet's directory of the pod. A manifest has only a volume's name."""
+def _is_kubelets(destination: str, source: str, ids: Collection[str], uid: str) -> bool:
+    """Whether the source is a file that the kubelet makes for the pod. A file for `hooks match` may lack ids."""
     root, _, below = source.partition(f"/pods/{uid}/" if uid else "/pods/")
     if not uid:
-        below = below.partition("/")[2] if root == _KUBELET else ""
+        below = below.partition("/")[2] if root == _KUBELET and not ids else ""
     *parents, name = below.split("/")
-    if destination == _SERVICE_ACCOUNT:
-        name = name if parents in _VOLUMES else source if "/" not in source else ""
-        return name.removeprefix("kube-api-access-") not in ("", name) or name.partition("-token-")[2] != ""
     if parents[:1] == ["containers"] and len(parents[1:]) == 1:  # the termination message: the pod chooses where it is
         return name != "" and _HEXADECIMAL.issuperset(name)
     return destination == "/etc/hosts" and below == "etc-hosts"

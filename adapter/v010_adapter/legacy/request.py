@@ -6,7 +6,8 @@ the OCI runtime specification's Go types; of the choice of NRI's fields: plugins
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -17,16 +18,71 @@ from v010_adapter.legacy.config import Entry
 from v010_adapter.legacy.result import Result
 from v010_adapter.oci.resources import resources_from
 
+MOST_KEPT = 32 << 10
+"""Maximum bytes of spec and labels together that outlive their event. Pod authors choose their size."""
+MOST_OF_NAME = 253
+"""Characters of a name that outlive their event (Kubernetes: DNS1123SubdomainMaxLength)."""
+NO_SPEC, NO_LABELS = b'{"resources":null}', b"{}"
+_LEAST = len('"":"",')
+"""Bytes of the JSON of the shortest pair of texts."""
+SHARED = 128
+"""How many different labels are looked for: a pod and its containers, which start one after another, have the same."""
 KEPT, KEPT_LENGTH = 64, 512
 """How many different resources are kept as JSON, and the most bytes of one: many containers of a node have the same."""
+
+
+class Labels:
+    """A pod's labels as JSON, made when it is first used. The containers of a Synchronize share it."""
+
+    __slots__ = ("_json", "_pod")
+
+    def __init__(self, pod: api.PodSandbox | None, json: bytes = b"") -> None:
+        """Takes the pod, or the JSON."""
+        self._pod = pod
+        self._json = json
+
+    @property
+    def json(self) -> bytes:
+        """The labels as JSON."""
+        if self._pod is not None:
+            pod, self._pod = self._pod, None
+            self._json = gojson.marshalled(gojson.string_map(pod.labels))
+        return self._json
+
+    def __bool__(self) -> bool:
+        """Whether there are labels. Makes no JSON."""
+        return bool(self._pod.labels) if self._pod is not None else self._json != NO_LABELS
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the JSON surely is too long to outlive the event. Makes no JSON."""
+        return _is_long(self._pod.labels) if self._pod is not None else len(self._json) > MOST_KEPT
+
+
+def _is_long(texts: Mapping[str, str]) -> bool:
+    """Whether the JSON of texts surely is too long to outlive the event. Counts no more of them than would fit."""
+    return len(texts) * _LEAST > MOST_KEPT or sum(map(len, texts)) + sum(map(len, texts.values())) > MOST_KEPT
+
+
+@lru_cache(SHARED)
+def _shared(labels: bytes) -> Labels:
+    """Returns one object for the same labels of a pod and its containers."""
+    return Labels(None, labels)
 
 
 class Target:
     """The pod or container that a request is about. Its JSON is made when it is first used."""
 
     def __init__(
-        self, id_: str, sandbox_id: str, pid: int, message: api.PodSandbox | api.Container, pod: api.PodSandbox
+        self,
+        id_: str,
+        sandbox_id: str,
+        pid: int,
+        message: api.PodSandbox | api.Container,
+        pod: api.PodSandbox,
+        labels: Labels | None = None,
     ) -> None:
+        """`labels` are those of the pod, if other targets share them."""
         self.id = id_
         self.sandbox_id = sandbox_id
         self.pid = pid
@@ -36,17 +92,21 @@ class Target:
         """When the process `pid` started (see `cgroup.start_time`), -1 if it had ended, 0 if nobody has looked."""
         self.cgroups_path = message.linux.cgroups_path
         self._message: api.PodSandbox | api.Container | None = message
-        self._pod: api.PodSandbox | None = pod
+        self._labels = Labels(pod) if labels is None else labels
         self.is_sandbox = id_ == sandbox_id
         """Whether the target is a pod."""
+        self.is_cut = False
+        """Whether the JSON has been left out, because it was too long to outlive the event."""
+        self._kept: Target | None = None
+        self._is_kept = False
 
     @classmethod
     def restored(cls, id_: str, sandbox_id: str, pid: int, cgroups_path: str, *, spec: bytes, labels: bytes) -> Target:
         """Returns a target as an earlier process knew it; the texts are JSON."""
         target = cls(id_, sandbox_id, pid, api.Container(), api.PodSandbox())
         target.cgroups_path = cgroups_path
-        target.spec, target._message = spec, None
-        target.labels, target._pod = labels, None
+        target.take_texts(spec, labels)
+        target._is_kept = True
         return target
 
     @classmethod
@@ -65,20 +125,49 @@ class Target:
         message, self._message = self._message, None
         return _spec(message or api.Container())
 
-    @cached_property
+    @property
     def labels(self) -> bytes:
         """The request's `labels` as JSON: those of the pod."""
-        pod, self._pod = self._pod, None
-        return gojson.marshalled(gojson.string_map(pod.labels if pod is not None else {}))
+        return self._labels.json
 
     def take_texts(self, spec: bytes, labels: bytes) -> None:
-        """Takes the JSON that a child process has made."""
+        """Takes the JSON that another process has made."""
         self.spec, self._message = spec, None
-        self.labels, self._pod = labels, None
+        self._labels = _shared(labels) if len(labels) <= MOST_KEPT else Labels(None, labels)
 
-    def let_go_of_messages(self) -> None:
-        """Makes the JSON now: one message of a Synchronize keeps the memory of them all."""
-        _ = self.spec, self.labels
+    def kept(self) -> Target:
+        """Returns what outlives the event: without NRI's messages, and without the JSON if that is too long.
+
+        One message of an event or of a Synchronize keeps the memory of all of it. What is surely too long is not made.
+        """
+        if self._is_kept:
+            return self
+        if self._kept is None:
+            self._kept = self._cut()
+        elif self.started:
+            self._kept.started = self.started
+        return self._kept
+
+    def _cut(self) -> Target:
+        kept = copy(self)
+        kept._is_kept = True
+        kept.names = tuple(name[:MOST_OF_NAME] for name in self.names)
+        is_long = self._labels.is_long or self._has_long_spec
+        if not is_long and len(self.spec) + len(self.labels) <= MOST_KEPT:
+            kept.take_texts(self.spec, self.labels)
+        else:
+            kept.take_texts(NO_SPEC, NO_LABELS)
+            kept.is_cut = True
+        return kept
+
+    @property
+    def _has_long_spec(self) -> bool:
+        """Whether the JSON of the spec surely is too long to outlive the event."""
+        if self._message is None:
+            return len(self.spec) > MOST_KEPT
+        linux = self._message.linux
+        others = linux.resources.ByteSize() + len(linux.namespaces) * _LEAST
+        return others > MOST_KEPT or _is_long(self._message.annotations)
 
     def complete(self, earlier: Target) -> None:
         """Fills missing values from the target of its create.
@@ -93,8 +182,7 @@ class Target:
             self.spec, self._message = earlier.spec, None
         if any(earlier.names[:2]):
             self.names = earlier.names
-        if self.labels == b"{}":
-            self.labels = earlier.labels
+        self._labels = self._labels or earlier._labels
 
     def __str__(self) -> str:
         """Returns the target's name in a log line."""
@@ -106,9 +194,9 @@ def of_pod(pod: api.PodSandbox) -> Target:
     return Target(pod.id, pod.id, pod.pid, pod, pod)
 
 
-def of_container(container: api.Container, pod: api.PodSandbox) -> Target:
+def of_container(container: api.Container, pod: api.PodSandbox, labels: Labels | None = None) -> Target:
     """Returns the target of a container's events; only id and labels of its pod are needed."""
-    return Target(container.id, pod.id or container.pod_sandbox_id, container.pid, container, pod)
+    return Target(container.id, pod.id or container.pod_sandbox_id, container.pid, container, pod, labels)
 
 
 def of_event(event: str, message: Any) -> Target:
@@ -132,7 +220,7 @@ def encode(
             b"{" if entry.conf is None else b'{"conf":%b,' % entry.conf,
             _head(entry.version, state, target.id, target.sandbox_id, target.pid),
             extension.spec if extension else target.spec,
-            b"" if target.labels == b"{}" else b',"labels":' + target.labels,
+            b"" if target.labels == NO_LABELS else b',"labels":' + target.labels,
             b',"results":[%b]' % b",".join([result.encode() for result in results]) if results else b"",
             extension.members if extension else b"",
             b"}",

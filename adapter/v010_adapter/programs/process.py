@@ -7,6 +7,7 @@ leaves children with its pipes must not affect the adapter or other programs.
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import select
 import signal
@@ -20,6 +21,8 @@ from v010_adapter.base.loop import NO_TIMER, READ, WRITE, Loop
 from v010_adapter.host.mount_namespace import programs_namespace
 from v010_adapter.programs.children import children
 from v010_adapter.programs.stderr import Lines
+
+log = logging.getLogger(__name__)
 
 MAX_STDOUT = 1 << 20
 """Maximum bytes by which a result may exceed its request. A program that is left may write as much to stderr."""
@@ -127,11 +130,6 @@ class Process:
         return bytes(self._stdout)
 
     @property
-    def last_line(self) -> str:
-        """The last line of stderr that was logged, for errors: it often says what is wrong."""
-        return self._stderr.last if self._stderr is not None else ""
-
-    @property
     def ending(self) -> str:
         """How the program ended, for errors and the log."""
         if self.status is None:
@@ -139,8 +137,12 @@ class Process:
         return f"exit code {self.status}" if self.status >= 0 else f"killed by signal {-self.status}"
 
     def leave(self) -> None:
-        """Stops waiting for the program, which works on: a pipe is closed when the program floods it."""
+        """Stops waiting for the program, which works on: nobody reads its result.
+
+        A pipe is closed when the program floods it.
+        """
         self._is_left = True
+        self._stdout, self.max_stdout = bytearray(), MAX_STDOUT
 
     def kill(self) -> None:
         """Kills the process, never its group. Does nothing after the exit."""
@@ -198,7 +200,7 @@ class Process:
             self._loop.watch(fd, callback, events)
             self._watched.add(fd)
         except OSError as error:
-            self._on_line(f"(a pipe cannot be watched: {error.strerror}: the program is killed)")
+            log.warning("%s: a pipe cannot be watched: %s: the program is killed", self.name, error.strerror)
             self.kill()
 
     def _write(self) -> bool:
@@ -215,6 +217,7 @@ class Process:
         if written < len(self._request):
             self._request = self._request[written:]
             return False
+        self._request = memoryview(b"")
         self._close("_in")
         return True
 
@@ -246,8 +249,8 @@ class Process:
             self._close_flooded("_err", "stderr")
 
     def _close_flooded(self, name: str, stream: str) -> None:
-        amount = f"more than {MAX_STDOUT} bytes on {stream}"
-        self._on_line(f"({amount} from a program that was left: the pipe is closed)")
+        text = "%s: more than %d bytes on %s from a program that was left: the pipe is closed"
+        log.warning(text, self.name, MAX_STDOUT, stream)
         self._close(name)
 
     def _take_early(self, name: str, on_output: Callable[[Self], None]) -> None:

@@ -91,8 +91,9 @@ class Runner:
             log.info("%s: pid %d, which was left running, has ended: %s", name, process.pid, process.ending)
             on_exit_of_left(process)
 
-        def log_stderr(line: str) -> None:  # marked, for it may imitate the lines of the adapter
-            log.info("%s: stderr: %s", name, line, extra={"fields": {"plugin": name, "stream": "stderr"}})
+        def log_stderr(line: str) -> None:
+            """Marks a line, for it may imitate the lines of the adapter. It may have secrets of conf.json."""
+            log.debug("%s: stderr: %s", name, line, extra={"fields": {"plugin": name, "stream": "stderr"}})
 
         process = self._standby.claim(program, exited, log_stderr) if self._standby is not None else None
         if process is None:

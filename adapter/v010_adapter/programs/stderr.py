@@ -17,8 +17,6 @@ class Lines:
 
     def __init__(self, on_line: Callable[[str], None]) -> None:
         self.on_line = on_line
-        self.last = ""
-        """The last line that was logged."""
         self.size = 0
         """The bytes so far, logged or not."""
         self._rest = b""
@@ -51,7 +49,6 @@ class Lines:
                 continue
             self._count += 1
             if self._count <= MAX_LINES:
-                self.last = text
                 self.on_line(text)
             elif self._count == MAX_LINES + 1:
                 self.on_line(f"(more than {MAX_LINES} lines on stderr: the rest is not logged)")

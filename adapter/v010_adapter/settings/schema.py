@@ -179,7 +179,7 @@ SCHEMA: dict[str, Any] = {
     },
     "metrics": {"listen": Key(_listen, '""', "e.g. 127.0.0.1:8891, [unix:/PATH, '[::]:8891']: metrics and probes")},
     "log": {
-        "level": _words("debug | info | warning | error", "info", "; debug: all requests and results"),
+        "level": _words("debug | info | warning | error", "info", "; debug: also requests, results, stderr of plugins"),
         "format": _words("text | json", "text"),
         "target": _words("auto | stderr | syslog", "auto", "; auto: syslog if stderr is /dev/null"),
         "secrets": Key(_boolean, "false", "at level debug, show the values of containers' variables"),

@@ -13,15 +13,14 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from itertools import islice
 
 from v010_adapter.base.loop import NO_TIMER, Loop
 from v010_adapter.errors import reason_of
 from v010_adapter.legacy.config import Entry
-from v010_adapter.legacy.request import Target
+from v010_adapter.legacy.request import MOST_KEPT, Target
 from v010_adapter.state import records
 from v010_adapter.state.records import Key, Record
 from v010_adapter.state.runtime_directory import FORGOTTEN, RuntimeDirectory
@@ -30,8 +29,14 @@ log = logging.getLogger(__name__)
 
 RETRY = 1.0
 """Seconds until records that could not be written or read are tried again."""
-SLICE = 100
-"""Records that are read or written in one turn of the loop, which take a few milliseconds."""
+FOREIGN = (
+    "%s/%s has format %d, of another version of the adapter: it is kept, and its deletes do not come from this one"
+)
+SLICE, LEAST = 100 << 10, 1 << 10
+"""Bytes of records that are made, written or read in one turn of the loop, which take a few milliseconds.
+
+A record counts at least LEAST bytes: so much work are the calls that read or write its file.
+"""
 
 
 class Ledger:
@@ -43,14 +48,18 @@ class Ledger:
         self._records: dict[str, Record] = {}
         self._unwritten: dict[str, Record] = {}
         """The records whose file is not as it should be. Some have been forgotten: their file is to be removed."""
+        self._uncut: list[Record] = []
+        """The records that have NRI's messages, and whose file is as it should be."""
         self._is_shared = False
         """Whether another adapter may write records."""
         self._is_read = False
         """Whether all files have been read since that was so."""
+        self._foreign: set[str] = set()
+        """The names of the files that another version of the adapter has written, in another format."""
         self._on_read: list[Callable[[], object]] = []
         self._on_written: list[Callable[[], object]] = []
-        self._work: Generator[None, None, None] | None = None
-        """What writes the records in `_unwritten`, and reads all files, in slices."""
+        self._work: Iterator[int] | None = None
+        """What makes, writes and reads records, and yields the bytes of each: it runs in slices."""
         self._timer = NO_TIMER
         """When that begins again."""
         self.fault = ""
@@ -87,32 +96,42 @@ class Ledger:
             self._read(name)
         return [id_ for id_, record in self._records.items() if record.target.sandbox_id == pod != id_]
 
+    @property
+    def foreign(self) -> str:
+        """Which records are left to another version of the adapter; empty if there are none."""
+        text = "{}: records in another format, whose deletes are left to the version that has written them: {:.1000}"
+        return text.format(self._directory.path, ", ".join(sorted(self._foreign))) if self._foreign else ""
+
     # Creates and deletes
 
     def keep(self, target: Target) -> Record:
         """Keeps what a create knows of its target. A later create counts, unless only an earlier one knew the pid."""
         record = self._records.get(target.id)
         if record is None:
-            record = self._records[target.id] = Record(target)
+            record = self._records[target.id] = Record(target.kept())
         elif target.pid or not record.target.pid:
-            record.target = target
+            record.target = target.kept()
         return record
+
+    def keep_later(self, target: Target) -> None:
+        """Keeps what a Synchronize tells of an id without a record. There may be thousands: it is made in slices."""
+        self._uncut.append(self._records.setdefault(target.id, Record(target)))
+        if self._work is None:
+            self._begin_work()
 
     def add(self, target: Target, entry: Entry) -> None:
         """Notes that a plugin's create is started. Of a plugin that is owed a delete, only the moment is new."""
         record = self.keep(target)
         is_first, is_new = not (record.owed or record.running), record.add(entry, self._loop.time())
-        if is_first and len(target.spec) + len(target.labels) > records.MOST_KEPT:
-            log.warning(
-                "%s: its spec and labels have more than %d KiB: a delete after this process goes without them",
-                *(target, records.MOST_KEPT >> 10),
-            )
+        if is_first and record.target.is_cut:
+            text = "%s: its spec and labels have more than %d KiB: a delete for which the runtime reports none has none"
+            log.warning(text, target, MOST_KEPT >> 10)
         if is_new or self._is_shared:
             self._write(record)
 
-    def add_later(self, target: Target, entries: Iterable[Entry]) -> None:
-        """Notes creates that count as run. There may be thousands of records: they are written in slices."""
-        record = self._records.get(target.id) or self.keep(target)
+    def add_later(self, id_: str, entries: Iterable[Entry]) -> None:
+        """Notes creates that count as run, of an id with a record. There may be thousands: written in slices."""
+        record = self._records[id_]
         for entry in entries:
             record.add(entry, self._loop.time())
         self._write_later(record)
@@ -170,31 +189,38 @@ class Ledger:
             self._complain(error)
             return None
 
-    def _read(self, name: str, id_: str = "") -> bool:
-        """Takes what a file has into memory; returns False if it cannot be read."""
+    def _read(self, name: str, id_: str = "") -> int:
+        """Takes what a file has into memory; returns the bytes of the file, -1 if it cannot be read."""
         try:
             text = self._directory.read(name)
         except OSError as error:
             self._complain(error, name)
-            return False
+            return -1
         found = None if text is None else records.decode(name, text)
         id_ = id_ or (found.target.id if found else "")
         known = self._records.get(id_)
         if id_ in self._unwritten:
             pass  # memory counts
         elif text is not None and found is None:
-            self._mend(name, known)
+            self._mend(name, text, known)
         elif known is not None:
             owed = found.owed if found is not None else {}
             known.owed = {key: create for key, create in owed.items() if key not in known.running}
         elif found is not None:
             self._records[id_] = found
-        return True
+        return len(text or b"")
 
-    def _mend(self, name: str, known: Record | None) -> None:
-        """A file is damaged: it is written again. If it is unknown here and to others, it is removed."""
+    def _mend(self, name: str, text: bytes, known: Record | None) -> None:
+        """A file is damaged: it is written again. If it is unknown here and to others, it is removed.
+
+        A file in another format is left as it is, unless memory has a record with this name.
+        """
         if known is not None and (known.owed or known.running):
             self._write_later(known)
+        elif (number := records.format_of(text)) not in (0, records.FORMAT):
+            if name not in self._foreign:
+                log.warning(FOREIGN, self._directory.path, name, number)
+            self._foreign.add(name)
         elif not self._is_shared:
             log.warning("%s/%s is damaged: the deletes that it had do not come", self._directory.path, name)
             with suppress(OSError):
@@ -205,6 +231,8 @@ class Ledger:
     def _write(self, record: Record) -> None:
         """Makes a file be as memory has its record; later, if that fails."""
         self._unwritten.pop(record.target.id, None)
+        record.cut()
+        self._foreign.discard(record.name)
         try:
             self._directory.replace(record.name, records.encode(record))
         except OSError as error:
@@ -226,20 +254,23 @@ class Ledger:
         """Calls back when no file is to be written: at once, if they are few."""
         self._on_written = [callback]
         self._begin_work()
-        deque(islice(self._write_each(), SLICE), maxlen=0)
+        self._is_done(self._write_each())
 
     def write_now(self) -> None:
         """The process ends: writes what is to be written later."""
         deque(self._write_each(), maxlen=0)
 
-    def _write_each(self) -> Iterator[None]:
+    def _cut_each(self) -> Iterator[int]:
+        while self._uncut:
+            yield self._uncut.pop().cut()
+
+    def _write_each(self) -> Iterator[int]:
         while self._unwritten:
             record = next(iter(self._unwritten.values()))
-            record.target.let_go_of_messages()
             self._write(record)
             if record.target.id in self._unwritten:
                 return  # the disk is full
-            yield
+            yield record.cut()
         while self._on_written:
             self._on_written.pop()()
 
@@ -251,14 +282,24 @@ class Ledger:
 
     def _begin_work(self) -> None:
         self._timer.cancel()
-        self._work = work = self._write_and_read()
+        self._work = work = self._all_work()
         self._loop.call_soon(partial(self._go_on, work))
 
-    def _go_on(self, work: Generator[None, None, None]) -> None:
-        if work is self._work and len(list(islice(work, SLICE))) == SLICE:
+    def _go_on(self, work: Iterator[int]) -> None:
+        if work is self._work and not self._is_done(work):
             self._loop.call_soon(partial(self._go_on, work))
 
-    def _write_and_read(self) -> Generator[None, None, None]:
+    def _is_done(self, work: Iterator[int]) -> bool:
+        """Does one slice of some work; returns whether that was all."""
+        left = SLICE
+        for size in work:
+            left -= max(size, LEAST)
+            if left <= 0:
+                return False
+        return True
+
+    def _all_work(self) -> Iterator[int]:
+        yield from self._cut_each()
         yield from self._write_each()
         if not self._is_read:
             yield from self._read_each()
@@ -271,13 +312,15 @@ class Ledger:
         while self._on_read:
             self._on_read.pop()()
 
-    def _read_each(self) -> Iterator[None]:
+    def _read_each(self) -> Iterator[int]:
         names = self._names(records.PREFIX)
         is_read = names is not None
+        self._foreign.intersection_update(names or ())
         known = {record.name: id_ for id_, record in self._records.items()}  # others may have run their deletes
         for name, id_ in {**dict.fromkeys(names or (), ""), **known}.items():
-            is_read &= self._read(name, id_)
-            yield
+            size = self._read(name, id_)
+            is_read &= size >= 0
+            yield size
         self._is_read = is_read
 
     def _complain(self, error: OSError, name: str = "") -> None:

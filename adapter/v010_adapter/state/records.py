@@ -1,13 +1,14 @@
 """The record of a pod or container: which plugins are owed a delete for it; and its file. Pure.
 
 The lines of the file are JSON: what is known, spec, labels; for each create what was run, and its conf, which may be
-empty. Spec, labels and conf are as plugins get them. The last line is a checksum: a file that is damaged at any byte
-is no record.
+empty. Spec, labels and conf are as plugins get them. The first line begins with the number of the format. The last
+line is a checksum: a file that is damaged at any byte is no record.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii as _quote
 from typing import NamedTuple, TypeAlias
@@ -17,8 +18,9 @@ from v010_adapter.legacy.config import Entry
 from v010_adapter.legacy.request import Target
 from v010_adapter.state.runtime_directory import file_name
 
-MOST_KEPT = 32 << 10
-"""Maximum bytes of spec and labels together. A larger pair is left out: pod authors choose its size."""
+FORMAT = 1
+"""The number of the format. It changes with what the lines mean."""
+_FORMAT = re.compile(rb'\{"format":(\d+),')
 PREFIX = "+"
 """How the names of all files begin."""
 
@@ -41,13 +43,18 @@ class Record:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        """As its creates knew it."""
+        """As its creates knew it. What a Synchronize has told has NRI's messages until `cut`."""
         self.name = name_of(target)
         """The name of its file."""
         self.owed: dict[Key, Create] = {}
         """The creates whose delete has not begun."""
         self.running: dict[Key, Create] = {}
         """The creates whose delete has begun in this process. For other processes they are owed."""
+
+    def cut(self) -> int:
+        """Lets go of NRI's messages; returns the bytes that are kept."""
+        self.target = self.target.kept()
+        return len(self.target.spec) + len(self.target.labels)
 
     def add(self, entry: Entry, at: float) -> bool:
         """Adds a create; returns whether its plugin was owed no delete. Else only the moment is new."""
@@ -96,15 +103,12 @@ def _known(target: Target, started: int) -> tuple[bytes, int]:
 
     `started` may be found out between two events.
     """
-    spec, labels = target.spec, target.labels
-    if len(spec) + len(labels) > MOST_KEPT:
-        spec, labels = b'{"resources":null}', b"{}"
     text = (
-        f'{{"id":{_quote(target.id)},"names":[{",".join(map(_quote, target.names))}],'
+        f'{{"format":{FORMAT},"id":{_quote(target.id)},"names":[{",".join(map(_quote, target.names))}],'
         f'"sandbox":{_quote(target.sandbox_id)},"pid":{target.pid},"started":{started},'
         f'"cgroup":{_quote(target.cgroups_path)}}}'
     )
-    lines = b"%b\n%b\n%b" % (text.encode(), spec, labels)
+    lines = b"%b\n%b\n%b" % (text.encode(), target.spec, target.labels)
     return lines, crc32(lines)
 
 
@@ -115,14 +119,20 @@ def _encoded(entry: Entry) -> bytes:
     return b"%b\n%b" % (text.encode(), entry.conf or b"")
 
 
+def format_of(file: bytes) -> int:
+    """Returns the number of the format of a file, 0 if it has none."""
+    found = _FORMAT.match(file)
+    return int(found[1]) if found else 0
+
+
 def decode(name: str, file: bytes) -> Record | None:
-    """Returns the record in a file, None if the file is damaged, or another one's."""
+    """Returns the record in a file, None if the file is damaged, another one's, or has another format."""
     text, _, checksum = file.rpartition(b"\n")
-    if checksum != b"%d" % crc32(text):
+    if format_of(text) != FORMAT or checksum != b"%d" % crc32(text):
         return None
     try:
         record = _record(*text.split(b"\n"))
-    except (KeyError, TypeError, ValueError):  # another version of the adapter has written it
+    except (KeyError, TypeError, ValueError):  # no adapter has written it
         return None
     record.name = name
     return record if name.endswith(f"+{file_name(record.target.id)}") else None

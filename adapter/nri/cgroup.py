@@ -6,7 +6,6 @@ only process in its cgroup.
 
 from __future__ import annotations
 
-import glob
 import os
 
 ROOT = "/sys/fs/cgroup"
@@ -18,6 +17,8 @@ def find_pid(cgroups_path: str, root: str = ROOT) -> int:
 
     `cgroups_path` is `linux.cgroupsPath` of the OCI specification: a plain path, or systemd's `slice:prefix:name`.
     """
+    import glob  # not for the keeper of holds  # noqa: PLC0415
+
     path = expand(cgroups_path)
     if not path.strip("/.") or "/.." in path:
         return 0  # the root cgroup may have any process of the node

@@ -1,0 +1,264 @@
+"""The plugin's side: asks the keeper to hold containers, and to end holds."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+from threading import RLock
+from typing import Literal, Self, TypeAlias
+
+import nri
+from nri import api
+from nri.cgroup import find_pid
+from nri.holding.evidence import Missing, NotHeld
+from nri.holding.keeper import SOCKET, HoldEnd
+from nri.holding.records import MAX_MESSAGE, Records, decoded, encoded
+
+MAX_LIMIT = 90.0
+"""Seconds that a container is held at most. The kubelet waits two minutes for a start."""
+LIMIT = 30.0
+"""Seconds that a container is held by default."""
+START = 10.0
+"""Seconds that a keeper has to start, and to end the holds that are left of others."""
+ANSWER = 1.0
+"""Seconds that a keeper has for an answer."""
+OnFailure: TypeAlias = Literal["fail", "ignore"]
+"""What becomes of a container at the end of the limit, or of the plugin: `fail` refuses it, `ignore` lets it start."""
+
+_KEEPER = """
+import sys, types
+nri = types.ModuleType("nri")  # not the package itself, which imports protobuf
+nri.__path__ = [sys.argv[1]]
+sys.modules["nri"] = nri
+from nri.holding.keeper import main
+main(sys.argv[2])
+"""
+
+
+class Hold:
+    """A container that is held. Used as a context manager, `with` or `async with`, the block decides.
+
+    The end of the block lets the container go, an exception refuses it. If the block is cancelled, or the program ends,
+    `on_failure` decides.
+    """
+
+    def __init__(self, holds: Holds, id_: str, pod_id: str, on_failure: OnFailure) -> None:
+        self.id = id_
+        """The container's id."""
+        self.pod_id = pod_id
+        self._holds = holds
+        self._on_failure = on_failure
+        self._end: HoldEnd | None = None
+        self.is_late = False
+        """Whether the limit has ended the hold, as far as the plugin has been told."""
+
+    @property
+    def end(self) -> HoldEnd | None:
+        """How the hold has ended, None while the container is held."""
+        if self._end is None:
+            self._holds.look()
+        return self._end
+
+    def let_go(self) -> HoldEnd:
+        """Lets the container start. Returns how the hold has ended: the limit may have been earlier."""
+        return self._holds.end(self, HoldEnd.LET_GO)
+
+    def refuse(self) -> HoldEnd:
+        """Kills the container's process, so that its start fails. Returns how the hold has ended."""
+        return self._holds.end(self, HoldEnd.REFUSED)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None or (self._on_failure == "ignore" and not issubclass(kind, Exception)):
+            self.let_go()
+        else:
+            self.refuse()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.__exit__(kind)
+
+    def over(self, fields: dict[str, str]) -> None:
+        """Takes what the keeper tells of the end."""
+        self._end = HoldEnd(fields["over"])
+        self.is_late = bool(fields["late"])
+
+
+class Holds:
+    """The holds of a program, and its keeper, which starts with the first one. May be used from any thread."""
+
+    def __init__(self, directory: str) -> None:
+        """Takes the directory of the records, which no other program may use."""
+        self.directory = directory
+        self._lock = RLock()
+        self._keeper: KeeperProcess | None = None
+        self._held: dict[str, Hold] = {}
+
+    def hold(
+        self,
+        container: api.Container,
+        pod_id: str = "",
+        limit: float = LIMIT,
+        on_failure: OnFailure = "fail",
+        timeout: float = ANSWER,
+    ) -> Hold:
+        """Holds a container that is about to start, as its StartContainer describes it.
+
+        CRI-O before 1.36 reports no pid: it is looked for in the cgroup. The keeper has `timeout` seconds for an
+        answer. Raises NotHeld, and ValueError for a limit that is not above 0 and at most MAX_LIMIT.
+        """
+        if not 0 < limit <= MAX_LIMIT:
+            raise ValueError(f"limit {limit:g}: more than 0, at most {MAX_LIMIT:g} seconds")
+        cgroup = container.linux.cgroups_path
+        pid = container.pid or find_pid(cgroup)
+        if not pid:
+            raise NotHeld(Missing.NO_PID, cgroup)
+        at_end = HoldEnd.REFUSED if on_failure == "fail" else HoldEnd.LET_GO
+        request = {"do": "hold", "id": container.id, "pid": pid, "cgroup": cgroup}
+        request |= {"limit": limit, "at_end": at_end.value}
+        with self._lock:
+            answer = self._ask(request, timeout)
+            if "no" in answer:
+                raise NotHeld(Missing[answer["no"]], answer["detail"])
+            self._held[container.id] = hold = Hold(self, container.id, pod_id, on_failure)
+            return hold
+
+    def end(self, hold: Hold, how: HoldEnd) -> HoldEnd:
+        """Ends a hold; returns how it has ended. Raises NotHeld if there is no keeper."""
+        with self._lock:
+            return hold.end or HoldEnd(self._ask({"do": how.value, "id": hold.id}, ANSWER)["over"])
+
+    def held(self) -> list[Hold]:
+        """Returns the holds that have not ended."""
+        with self._lock:
+            return [hold for hold in tuple(self._held.values()) if hold.end is None]
+
+    def end_left(self) -> None:
+        """Ends the holds that are left of a program that was killed together with its keeper.
+
+        To be called before the program joins a runtime: containerd lets nobody join while a start is held. Raises
+        NotHeld if no keeper starts.
+        """
+        with self._lock:
+            if self._keeper is None and Records(self.directory).ids():
+                self._start()
+                self.close()
+
+    def close(self) -> None:
+        """Ends the keeper, once it has ended the holds by their `on_failure`."""
+        with self._lock:
+            if self._keeper is not None:
+                self._keeper.close()
+                self._keeper = None
+
+    def fileno(self) -> int:
+        """Returns the descriptor that can be read when a hold has ended, -1 if there is no keeper."""
+        return -1 if self._keeper is None else self._keeper.socket.fileno()
+
+    def look(self) -> None:
+        """Takes what the keeper has told meanwhile. A keeper that was killed is started again."""
+        with self._lock:
+            while self._keeper is not None and self._keeper.has_told(0):
+                if not self._take(self._keeper.receive()):
+                    self._start()
+
+    def _ask(self, request: dict[str, object], timeout: float) -> dict[str, str]:
+        """Sends a request; returns the answer. Raises NotHeld if the keeper does not answer."""
+        deadline = time.monotonic() + timeout
+        id_, is_hold = str(request["id"]), request["do"] == "hold"
+        keeper = self._keeper or self._start()
+        keeper.send(request)
+        while keeper.has_told(deadline - time.monotonic()):
+            fields = self._take(keeper.receive())
+            if fields.get("id") == id_ and ("over" in fields) != is_hold:
+                return fields
+            if not fields:  # the next keeper has taken over the holds
+                keeper = self._start()
+                if is_hold:
+                    break
+                keeper.send(request)
+        if is_hold:  # it may be held, or will be later
+            keeper.send({"do": HoldEnd.LET_GO.value, "id": id_})
+        raise NotHeld(Missing.NO_KEEPER)
+
+    def _take(self, fields: dict[str, str]) -> dict[str, str]:
+        """Tells a hold of its end, if that is the message. Returns the message."""
+        if "over" in fields and (hold := self._held.pop(fields["id"], None)):
+            hold.over(fields)
+        return fields
+
+    def _start(self) -> KeeperProcess:
+        """Starts a keeper, which takes over what an earlier one has left. Raises NotHeld."""
+        self.close()
+        self._keeper = keeper = KeeperProcess(self.directory)
+        return keeper
+
+
+class KeeperProcess:
+    """A running keeper, and the socket to it."""
+
+    def __init__(self, directory: str) -> None:
+        """Starts it, and waits until it has taken over what is left. Raises NotHeld."""
+        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._pid = 0
+        try:
+            self._pid = os.posix_spawn(
+                sys.executable,
+                [sys.executable, "-I", "-S", "-c", _KEEPER, os.path.dirname(nri.__file__), directory],
+                {},
+                file_actions=[
+                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0),
+                    (os.POSIX_SPAWN_DUP2, 0, 1),
+                    (os.POSIX_SPAWN_DUP2, theirs.fileno(), SOCKET),
+                ],
+                setsid=True,
+                setsigmask=[signal.SIGTERM, signal.SIGINT, signal.SIGHUP],
+            )
+        except OSError as error:
+            self.close()
+            raise NotHeld(Missing.NO_KEEPER, str(error)) from None
+        finally:
+            theirs.close()
+        if not self.has_told(START) or not self.receive():
+            self.close()
+            raise NotHeld(Missing.NO_KEEPER)
+
+    def has_told(self, timeout: float) -> bool:
+        """Waits for a message, or for the keeper's end."""
+        return bool(select.select([self.socket], [], [], max(0.0, timeout))[0])
+
+    def send(self, request: dict[str, object]) -> None:
+        """Sends a request. `receive` notices a keeper that has ended."""
+        with suppress(OSError):
+            self.socket.send(encoded(request), socket.MSG_NOSIGNAL)
+
+    def receive(self) -> dict[str, str]:
+        """Returns the next message, empty if the keeper has ended."""
+        try:
+            message = self.socket.recv(MAX_MESSAGE)
+        except OSError:
+            message = b""
+        return decoded(message) if message else {}
+
+    def close(self) -> None:
+        """Closes the socket: the keeper ends its holds. Reaps a keeper that has ended."""
+        self.socket.close()
+        with suppress(ChildProcessError):
+            if self._pid:
+                os.waitpid(self._pid, os.WNOHANG)
+
+
+def directory_of(name: str, idx: str) -> str:
+    """Returns the default directory of a plugin's records."""
+    if directory := os.environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]:
+        return f"{directory}/holds"
+    return f"/run/nri-holds/{idx}-{name}"

@@ -1,0 +1,302 @@
+"""The keeper: a process that holds containers for a plugin, and ends each hold if the plugin does not.
+
+It gets requests from the plugin through a socket, whose end tells of the plugin's end. It takes no signals but SIGKILL.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections.abc import Generator
+from contextlib import suppress
+from enum import Enum
+
+from nri.cgroup import start_time
+from nri.holding.evidence import Missing, NotHeld, Waiting, still_waits, waiting
+from nri.holding.exchange import Fifos, taken
+from nri.holding.records import MAX_MESSAGE, Records, decoded, encoded
+
+SOCKET = 3
+"""The descriptor of the socket to the plugin."""
+MAX_HELD = 32
+"""Containers that are held at once."""
+PAUSE = 0.1
+"""Seconds between two looks at an init that is let go, and whose start has not come."""
+
+Wait = tuple[list[int], float]
+"""What a hold waits for: descriptors that can be read, and a moment of the monotonic clock."""
+Steps = Generator[Wait, None, None]
+
+
+class HoldEnd(Enum):
+    """How a hold ends."""
+
+    LET_GO = "go"
+    """The container starts."""
+    REFUSED = "refuse"
+    """The container's process was killed: its start fails."""
+    STARTED = "started"
+    """The container had started before it could be held; nothing was done to it."""
+    GONE = "gone"
+    """The container's process has ended by itself, or was killed by somebody else."""
+
+
+class Held:
+    """The life of one hold."""
+
+    def __init__(self, fifos: Fifos, until: float, at_end: HoldEnd, records: Records, record: int) -> None:
+        """Takes the open FIFOs, the end of the hold on the monotonic clock, and what is done then."""
+        self.id = fifos.init.id
+        self.at_end = at_end
+        self.wanted: HoldEnd | None = None
+        """LET_GO or REFUSED, once it is decided."""
+        self.is_late = False
+        """Whether the limit of the hold has decided."""
+        self.end: HoldEnd | None = None
+        """How the hold has ended. Passing on the byte of the start may take longer."""
+        self.fds: list[int] = []
+        self.moment = 0.0
+        self._until = until
+        self._fifos = fifos
+        self._records, self._record = records, record
+        self._steps = self._life()
+
+    def go_on(self) -> bool:
+        """Goes on until there is something to wait for; returns False when all is done."""
+        try:
+            self.fds, self.moment = next(self._steps)
+        except StopIteration:
+            return False
+        return True
+
+    def _life(self) -> Steps:
+        try:
+            while self.wanted is None and not self._fifos.is_ended:
+                if time.monotonic() < self._until:
+                    yield [self._fifos.process], self._until
+                else:
+                    self.wanted, self.is_late = self.at_end, True
+            yield from self._refuse() if self.wanted is HoldEnd.REFUSED else self._let_go()
+        finally:
+            self._fifos.put_back()
+            if self._fifos.is_ended:
+                self._fifos.end_start()
+            self._fifos.remove()
+            self._fifos.close()
+            self._records.remove(self.id, self._record)
+
+    def _let_go(self) -> Steps:
+        waits = still_waits(self._fifos.init)
+        self._fifos.put_back()
+        self.end = HoldEnd.LET_GO if waits else self._unheld()
+        yield from self._written_by_init() if self._fifos.init.writes else self._read_by_init()
+
+    def _refuse(self) -> Steps:
+        if not still_waits(self._fifos.init):
+            self.end = self._unheld()
+            return
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._fifos.process, signal.SIGKILL)
+        self.end = HoldEnd.REFUSED
+        while not self._fifos.is_ended:
+            yield [self._fifos.process], time.monotonic() + PAUSE
+
+    def _unheld(self) -> HoldEnd:
+        return HoldEnd.GONE if self._fifos.is_ended else HoldEnd.STARTED
+
+    def _written_by_init(self) -> Steps:
+        """Passes the byte of runc's init on, if a start waits at our FIFO."""
+        fifos = self._fifos
+        while (to := fifos.open_own(os.O_WRONLY)) is None:
+            if not still_waits(fifos.init):
+                return
+            yield [fifos.process], time.monotonic() + PAUSE
+        yield from self._pass_on(fifos.open_runtimes(os.O_RDONLY), to)
+
+    def _read_by_init(self) -> Steps:
+        """Passes the byte of crun's start on, if it waits at our FIFO. A reader at ours lets it write."""
+        fifos = self._fifos
+        come = fifos.open_own(os.O_RDONLY)
+        to = fifos.open_runtimes(os.O_WRONLY) if still_waits(fifos.init) else None
+        yield from self._pass_on(come, to)
+
+    def _pass_on(self, come: int | None, to: int | None) -> Steps:
+        """Passes a byte from one FIFO to the other, as long as the init waits."""
+        try:
+            while come is not None and to is not None:
+                waits = still_waits(self._fifos.init)  # before the look: an init that has written no longer waits
+                if data := taken(come):
+                    with suppress(BrokenPipeError):
+                        os.write(to, data)
+                    return
+                if not waits:
+                    return
+                yield [self._fifos.process, come], time.monotonic() + PAUSE
+                come = renewed(come)
+        finally:
+            for fd in (come, to):
+                if fd is not None:
+                    os.close(fd)
+
+
+def renewed(reader: int) -> int:
+    """Opens a FIFO again, then closes it: one whose writer has ended without a byte would be ready for ever."""
+    fd = os.open(f"/proc/self/fd/{reader}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    os.close(reader)
+    return fd
+
+
+class Keeper:
+    """Serves one plugin."""
+
+    def __init__(self, socket: int, directory: str) -> None:
+        """Takes the socket to the plugin, and the directory of the records."""
+        self._socket = socket
+        self._records = Records(directory)
+        self._held: dict[str, Held] = {}
+        self._owner = os.getppid()
+        self._owner_started = start_time(self._owner)
+
+    def run(self) -> None:
+        """Serves the plugin until it has ended, and no container is held any more."""
+        self._take_over()
+        self._tell(ready="yes")
+        has_plugin = True
+        while has_plugin or self._held:
+            ready = self._wait(has_plugin)
+            if has_plugin and ready & {self._socket}:
+                has_plugin = self._serve()
+                if not has_plugin:
+                    for held in self._held.values():
+                        held.wanted = held.wanted or held.at_end
+            self._go_on()
+
+    def _wait(self, has_plugin: bool) -> set[int]:
+        poll = select.poll()
+        for fd in [self._socket] * has_plugin + [fd for held in self._held.values() for fd in held.fds]:
+            poll.register(fd, select.POLLIN)
+        moment = min((held.moment for held in self._held.values()), default=None)
+        return {fd for fd, _ in poll.poll(None if moment is None else max(0.0, moment - time.monotonic()) * 1000)}
+
+    def _go_on(self) -> None:
+        """Moves each hold on, and tells the plugin of those that have ended."""
+        for held in list(self._held.values()):
+            was_over = held.end is not None
+            is_left = held.go_on()
+            if not was_over and held.end is not None:
+                self._tell_end(held.id, held.end, held.is_late)
+            if not is_left:
+                del self._held[held.id]
+
+    def _serve(self) -> bool:
+        """Serves a request; returns False if the plugin has ended."""
+        message = os.read(self._socket, MAX_MESSAGE)
+        if not message:
+            return False
+        request = decoded(message)
+        if request["do"] == "hold":
+            try:
+                self._hold(request)
+            except NotHeld as error:
+                self._tell(id=request["id"], no=error.missing.name, detail=error.detail)
+            else:
+                self._tell(id=request["id"], held="yes")
+        else:
+            held = self._held.get(request["id"])
+            if held is None:  # its end was told
+                self._tell_end(request["id"], HoldEnd.GONE)
+            elif held.end is not None:
+                self._tell_end(held.id, held.end, held.is_late)
+            else:
+                held.wanted = held.wanted or HoldEnd(request["do"])
+        return True
+
+    def _hold(self, request: dict[str, str]) -> None:
+        """Holds a container. Raises NotHeld."""
+        id_ = request["id"]
+        if id_ in self._held:
+            raise NotHeld(Missing.ALREADY_HELD)
+        if len(self._held) >= MAX_HELD:
+            raise NotHeld(Missing.TOO_MANY, str(MAX_HELD))
+        init = waiting(id_, int(request["pid"]), request["cgroup"])
+        until, at_end = time.monotonic() + float(request["limit"]), HoldEnd(request["at_end"])
+        try:
+            fifos = Fifos(init)
+        except OSError as error:
+            raise NotHeld(Missing.NO_PROCESS, str(error)) from None
+        try:
+            record = self._recorded(init, until, at_end)
+        except NotHeld:
+            fifos.close()
+            raise
+        try:
+            fifos.exchange()
+        except NotHeld:
+            fifos.close()
+            self._records.remove(id_, record)
+            raise
+        held = Held(fifos, until, at_end, self._records, record)
+        has_started = not fifos.is_in_place()
+        if has_started:  # between the two looks: put everything back, and pass on what has come
+            held.wanted = HoldEnd.LET_GO
+        if held.go_on():
+            self._held[id_] = held
+        if has_started:
+            raise NotHeld(Missing.NO_FIFO, f"process {init.pid}")
+
+    def _recorded(self, init: Waiting, until: float, at_end: HoldEnd) -> int:
+        """Writes the record of a hold; returns its descriptor. Raises NotHeld."""
+        fields = init.fields() | {"until": until, "at_end": at_end.value}
+        fields |= {"owner": self._owner, "owner_started": self._owner_started}
+        try:
+            self._records.prepare()
+            return self._records.write(init.id, fields)
+        except FileExistsError:
+            raise NotHeld(Missing.ALREADY_HELD) from None
+        except OSError as error:
+            raise NotHeld(Missing.NO_RECORD, str(error)) from None
+
+    def _take_over(self) -> None:
+        """Takes the holds of keepers that have ended: those of this plugin go on, those of dead plugins end now."""
+        for id_, record, fields in self._records.left():
+            try:
+                held = self._left(record, fields)
+            except (OSError, ValueError, KeyError):  # the process has gone, or the record was not finished
+                self._records.remove(id_, record)
+                continue
+            if held.go_on():
+                self._held[id_] = held
+
+    def _left(self, record: int, fields: dict[str, str]) -> Held:
+        """Returns the hold of a record. Raises OSError, ValueError, KeyError."""
+        pid, started, device, inode = (int(fields[name]) for name in ("pid", "started", "device", "inode"))
+        writes = fields["writes"] == "1"
+        init = Waiting(fields["id"], pid, started, fields["boot"], fields["directory"], device, inode, writes)
+        fifos = Fifos(init)
+        fifos.take_over()
+        held = Held(fifos, float(fields["until"]), HoldEnd(fields["at_end"]), self._records, record)
+        owner, started = int(fields["owner"]), int(fields["owner_started"])
+        if start_time(owner) != started:
+            held.wanted = held.at_end
+        return held
+
+    def _tell_end(self, id_: str, end: HoldEnd, is_late: bool = False) -> None:
+        self._tell(id=id_, over=end.value, late="yes" if is_late else "")
+
+    def _tell(self, **fields: object) -> None:
+        with suppress(OSError):  # the plugin has ended, or does not read
+            os.write(self._socket, encoded(fields))
+
+
+def main(directory: str) -> None:
+    """Runs a keeper, whose parent is the plugin."""
+    os.chdir("/")
+    os.umask(0o077)
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > SOCKET:  # a socket of the plugin would outlive it here
+            with suppress(OSError):
+                os.close(int(name))
+    os.set_blocking(SOCKET, False)
+    Keeper(SOCKET, directory).run()
