@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sockets import bind
 from v010_adapter.cli.check import runtimes
 from v010_adapter.legacy import sandboxes as sandboxes_module
 
@@ -285,7 +286,7 @@ def test_who_runs_plugins_for_pods_is_said(
     assert caveats(node) == [f"containerd: {unread}, {runs}", f"containerd: {runtimes.DEPRECATED}"][: 2 * bool(so)]
     of_containerd.unlink()
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(of_containerd))
+        bind(listener, of_containerd)
         listener.listen()
         none = "its executable does not contain conf.json: it runs no plugins for pods, the adapter does"
         assert caveats(node) == [f"containerd: {none}", f"containerd: {runtimes.DEPRECATED}"][: 2 * bool(so)]

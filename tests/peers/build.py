@@ -124,7 +124,10 @@ def made(target: Path, make: Callable[[Path], object]) -> Path:
     """Make the target if it is not there: one process at a time, and it appears under its name when it is whole."""
     if target.exists():
         return target
-    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PeerMissing(f"nothing can be kept in the cache: {error}") from None
     with open(target.with_name(f".{target.name}.lock"), "w") as lock, unlimited():
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not target.exists():
