@@ -15,10 +15,15 @@ class Clock:
 
     def __init__(self) -> None:
         self.now = 1000.0
+        self.is_watchful = False
         self._timers: list[tuple[float, int, Timer]] = []
         self._order = count()
 
     def time(self) -> float:
+        return self.now
+
+    @property
+    def quiet_at(self) -> float:
         return self.now
 
     def call_at(self, moment: float, callback: Callable[[], object]) -> Timer:

@@ -270,9 +270,21 @@ class Ledger:
 
     def when_written(self, callback: Callable[[], object]) -> None:
         """Calls back when no file is to be written: at once, if they are few."""
-        self._on_written = [callback]
+        self._on_written.append(callback)
         self._begin_work()
         self._is_done(self._write_each())
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether other adapters would need records that this process cannot write."""
+        return self._is_shared and bool(self._unwritten)
+
+    def when_not_needed(self, callback: Callable[[], object]) -> None:
+        """Calls back, at once or later, when other adapters can read all records."""
+        if self.is_needed:
+            self.when_written(callback)
+        else:
+            callback()
 
     def write_now(self) -> None:
         """The process ends: writes what is to be written later."""
