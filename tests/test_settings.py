@@ -11,7 +11,17 @@ import pytest
 
 from v010_adapter import settings
 from v010_adapter.host import trust
-from v010_adapter.settings import HooksSettings, LegacySettings, LogSettings, PluginSettings, Settings, parse, read
+from v010_adapter.settings import (
+    MAX_LEVELS,
+    MAX_SIZE,
+    HooksSettings,
+    LegacySettings,
+    LogSettings,
+    PluginSettings,
+    Settings,
+    parse,
+    read,
+)
 
 FULL = """\
 hostRoot: /host
@@ -99,17 +109,28 @@ def test_the_default_file_may_be_absent_and_paths_are_absolute(monkeypatch: pyte
 def test_what_cannot_be_read_is_a_mistake_and_blocks_nothing(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     with (tmp_path / "huge").open("wb") as file:
-        file.truncate((1 << 20) + 1)
+        file.truncate(MAX_SIZE + 1)
     (tmp_path / "latin").write_bytes(b"hostRoot: /\xff\n")
     for name, reason in {
         "absent": ": No such file or directory",
         ".": ": not a regular file",
         "fifo": ": not a regular file",
-        "huge": ": 1048577 bytes, at most 1048576",
+        "huge": f": {MAX_SIZE + 1} bytes, at most {MAX_SIZE}",
         "latin": ":1: not a text: the byte 0xff is not UTF-8",
     }.items():
         given, [error] = read(str(tmp_path / name))
         assert (given, str(error)) == (DEFAULTS, f"{tmp_path / name}{reason}")
+
+
+def test_a_text_of_the_runtime_has_the_limit_of_a_file() -> None:
+    assert errors("#" * MAX_SIZE) == []
+    assert errors("é" + "#" * (MAX_SIZE - 1)) == [f"conf.yaml: {MAX_SIZE + 1} bytes, at most {MAX_SIZE}"]
+
+
+def test_levels_beyond_the_maximum_are_not_read() -> None:
+    """The end of the list, which is missing, is never looked for."""
+    assert errors("[" * MAX_LEVELS) != ["conf.yaml: nested too deeply"]
+    assert errors("[" * (MAX_LEVELS + 1)) == ["conf.yaml: nested too deeply"]
 
 
 def test_a_file_that_is_nested_too_deeply_is_named(tmp_path: Path) -> None:

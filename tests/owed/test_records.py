@@ -150,13 +150,15 @@ def test_runtimes_and_boots_have_records_of_their_own(
     first = start()
     assert oct(first.state.stat().st_mode & 0o777) == "0o700"
     create(first.ledger, target())
-    assert start("cri-o").ledger.ids() == []
+    for other in ("cri-o", "containerd.k3s"):
+        assert start(other).ledger.ids() == []
     assert start().ledger.ids() == ["c1"]
     (tmp_path / "boot").write_text("22222222-2")
     after = start()
     assert after.ledger.ids() == []
     after.directory.remove_earlier_boots()
-    assert sorted(path.name for path in first.state.parent.iterdir()) == ["containerd.22222222", "cri-o.11111111"]
+    kept = ["containerd.22222222", "containerd.k3s.11111111", "cri-o.11111111"]
+    assert sorted(path.name for path in first.state.parent.iterdir()) == kept
 
 
 def test_a_full_disk_is_tried_once_in_a_while(start: Start, loop: SteppedLoop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -252,7 +252,7 @@ class Deletes(Observer[PluginJob, PluginStep]):
     def give_up(self) -> None:
         """The process ends. A delete that runs counts as ended: its plugin has the request, and is left to finish."""
         for job in self.queue.running():
-            if job.chain.state is RUNNING:
+            if job.chain.state is RUNNING and not job.is_starting:
                 self.on_done(job, job.chain.steps[0])
 
     def on_end(self, job: PluginJob) -> None:

@@ -30,6 +30,13 @@ from v010_adapter.settings import LegacySettings
 
 log = logging.getLogger(__name__)
 
+MAX_ERROR = 4 << 10
+"""Characters of a result's `error`, which a plugin may copy from a pod, in the answer and in the log."""
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MAX_ERROR else f"{text[:MAX_ERROR]} …"
+
 
 class Read(NamedTuple):
     """A plugin's result, the misspelt keys in it, and the keys of changes that the plugin may not ask for."""
@@ -213,7 +220,7 @@ class PluginJob(Driver[PluginStep]):
         try:
             parsed = result.parse(process.stdout)
             if parsed.error:
-                return Read(Failure(parsed.error), parsed.typos)
+                return Read(Failure(_shortened(parsed.error)), parsed.typos)
             if parsed.has_wishes and not step.may_adjust:  # the original client ignored unknown keys
                 wishes, parsed = parsed.wishes(), parsed.original()._replace(typos=parsed.typos)
             if parsed.has_wishes or parsed.metadata:

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DEFAULT_PATH = "/etc/nri/v010-adapter.yaml"
-MAX_SIZE = 1 << 20
-"""Maximum bytes of the file: the daemon reads it at its start, while a runtime waits."""
+MAX_SIZE = 64 << 10
+"""Maximum bytes of a configuration: the daemon reads it at its start, while a runtime waits, and PyYAML is slow."""
+MAX_LEVELS = 20
+"""Maximum levels of mappings and lists: PyYAML's time for each token grows with them."""
 
 
 class PluginSettings(NamedTuple):
@@ -153,8 +155,11 @@ def parse(text: str, place: str) -> tuple[Settings, list[ConfigError]]:
     """Returns the settings in a YAML text, and errors, which name `place`. A key with an error keeps its default."""
     import yaml  # 20 ms and a megabyte, only if there is a configuration  # noqa: PLC0415
 
+    if (size := len(text.encode(errors="replace"))) > MAX_SIZE:
+        return Settings(), [ConfigError(place, f"{size} bytes, at most {MAX_SIZE}")]
     try:
-        loader = yaml.SafeLoader(text)
+        loader = yaml.SafeLoader(text)  # raises an error, too
+        _limit_levels(loader)
         node = loader.get_single_node()
     except (yaml.YAMLError, RecursionError) as error:
         return Settings(), [yaml_error(place, text, error)]
@@ -166,6 +171,22 @@ def parse(text: str, place: str) -> tuple[Settings, list[ConfigError]]:
     if any(error.reason.startswith(("legacy.config:", "legacy:")) for error in errors):
         own = own._replace(legacy=own.legacy._replace(config=""))
     return own, errors
+
+
+def _limit_levels(loader: yaml.SafeLoader) -> None:
+    """Makes a loader raise RecursionError for a text that is nested too deeply, before it reads the rest."""
+    compose, levels = loader.compose_node, 0
+
+    def composed(parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        nonlocal levels
+        levels += 1
+        if levels > MAX_LEVELS:
+            raise RecursionError
+        node = compose(parent, index)
+        levels -= 1
+        return node
+
+    loader.compose_node = composed  # type: ignore[method-assign]
 
 
 def _values(
