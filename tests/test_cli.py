@@ -205,7 +205,12 @@ def test_a_daemon_that_a_runtime_waits_for_and_help_load_nothing_that_they_do_no
     """Exec to registered is what a node's start takes longer by; help is what somebody sees first."""
     env = {**environ, "PYTHONPROFILEIMPORTTIME": "1", "PATH": os.defpath}
     done = subprocess.run(
-        [COMMAND, *words], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        [sys.executable, COMMAND, *words],
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
     assert needed in loaded

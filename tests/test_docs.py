@@ -152,7 +152,7 @@ def test_every_command_of_ci_is_understood() -> None:
 
 def test_an_authors_tests_are_three_lines(tmp_path: Path) -> None:
     (test,) = blocks(TESTING, "python")
-    assert [len(one.strip().splitlines()) for one in test.split("\n\n\n")] == [3, 3]
+    assert [len(one.strip().splitlines()) for one in test.split("\n\n\n")] == [2, 3]
     (tmp_path / "test_mine.py").write_text(test.replace("max_p99=0.02", "max_p99=60"))
     (tmp_path / "conftest.py").write_text(PATIENT)
     plugin = (ROOT / "examples/nice.py").read_text().partition("\n")[2]

@@ -20,7 +20,7 @@ from v010_adapter.cli.terminal import BOLD, announce_if_slow, are_wanted, by_wor
 from v010_adapter.monitoring import status
 from v010_adapter.monitoring.times import BOUNDS
 
-from .daemon.process import COMMAND, MEASURED
+from .daemon.process import COMMAND, MEASURED, WITH_VARIABLES
 
 
 class Terminal(io.StringIO):
@@ -137,7 +137,7 @@ def test_a_reader_that_is_gone_is_no_error_and_a_full_disk_is_one_line(words: st
     os.close(reader)
     full = os.open("/dev/full", os.O_WRONLY)
     for stdout, told in ((writer, []), (full, ["v010-adapter: stdout: No space left on device"])):
-        command = [str(COMMAND), *words.split()]
+        command = [*WITH_VARIABLES, *words.split()]
         env = {"PATH": os.defpath, **MEASURED, **environment}
         done = subprocess.run(command, env=env, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
         assert done.returncode == 1

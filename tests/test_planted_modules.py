@@ -8,7 +8,9 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
+import venv
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -82,7 +84,34 @@ LINES = (
 def test_no_command_runs_them(line: str, planted: Path, copies: Path) -> None:
     words = [COMMAND, *line.format(copies).split()]
     assert not ran(planted, words)
-    assert not ran(planted, words, **ASCII), "started anew in UTF-8"
+    assert not ran(planted, [sys.executable, *words], **ASCII), "started anew in UTF-8"
+    for path in (str(planted), ":"):
+        kept = {"PYTHONPATH": path, "PYTHONUSERBASE": str(planted), "PYTHONSTARTUP": f"{planted}/json.py"}
+        assert not ran(planted, words, **kept), "of a user, kept by su"
+
+
+@pytest.mark.parametrize("form", ["launched", "-external"])
+def test_what_an_installation_starts_runs_none_of_a_users_modules(form: str, planted: Path, tmp_path: Path) -> None:
+    bin_ = tmp_path / "opt/v010-adapter/bin"
+    venv.create(bin_.parent, symlinks=True)
+    packages = sysconfig.get_path("purelib", "venv", {"base": str(bin_.parent)})
+    Path(packages, "tests.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
+    shutil.copy(COMMAND, bin_)
+    install = [str(bin_ / "v010-adapter"), "install", "-root", str(tmp_path)]
+    subprocess.run(install if form == "launched" else [*install, form], capture_output=True, check=False)
+    if form == "launched":
+        started = os.readlink(tmp_path / "opt/nri/plugins/00-v010-adapter")
+    else:
+        unit = (tmp_path / "etc/systemd/system/v010-adapter.service").read_text()
+        started = unit.split('ExecStart="')[1].split('"')[0]
+    link = tmp_path / "link"
+    link.symlink_to(f"{tmp_path}{started}")
+    for path in (str(planted), ":"):
+        assert not ran(planted, [str(link), "-once", "-socket", "/nowhere"], PYTHONPATH=path)
+        done = subprocess.run(
+            [link, "--version"], env={"PYTHONPATH": path}, cwd=planted, check=True, capture_output=True
+        )
+        assert done.stdout.startswith(b"v010-adapter ")
 
 
 def test_no_launched_adapter_runs_them_under_its_guard_and_the_package_is_no_command(planted: Path) -> None:
@@ -95,7 +124,7 @@ BUILDS = "build", "try"
 """They are run in a clone, by those who develop it."""
 OTHERS = sorted(
     path
-    for pattern in ("examples/*", "legacy-plugins/*", "hooks.d/*", "deploy/image/*", "deploy/bundle/v010-adapter")
+    for pattern in ("examples/*", "legacy-plugins/*", "hooks.d/*", "deploy/image/*", "deploy/v010-adapter")
     for path in ROOT.glob(pattern)
     if path.is_file() and path.name not in BUILDS and path.read_bytes().startswith(b"#!")
 )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from .daemon.process import COMMAND, MEASURED
+from .daemon.process import MEASURED, WITH_VARIABLES
 
 ASCII = {"PATH": os.defpath, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", **MEASURED}
 EVIL = "é\x1b[2J\x1b]0;title\x07\nv010-adapter: all is well\r\x9b31m\u2028\u202e漢"
@@ -60,7 +60,7 @@ def test_what_is_hostile_is_escaped(words: str, code: int, node: Path) -> None:
     if words == "check -config own.yaml":  # Python's own setting for stdout counts, too
         environments.append({"LC_ALL": "C.UTF-8", "PYTHONIOENCODING": "ascii"})
     for environment in environments:
-        command = [str(COMMAND), *(word.replace("EVIL", EVIL) for word in words.split())]
+        command = [*WITH_VARIABLES, *(word.replace("EVIL", EVIL) for word in words.split())]
         env = {**ASCII, **environment}
         done = subprocess.run(command, cwd=node, env=env, capture_output=True, check=False)
         text = (done.stdout + done.stderr).decode("ascii")

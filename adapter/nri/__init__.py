@@ -20,12 +20,16 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from nri.adjusting import Adjustment, Update
+    from nri.holding.evidence import Missing, NotHeld
+    from nri.holding.holds import Hold
+    from nri.holding.keeper import HoldEnd
     from nri.output import output_to_syslog
     from nri.serving import run, serve
     from nri.updating import Updating
 
 __all__ = ["DEFAULT_SOCKET", "Adjustment", "Answer", "Context", "Deferred", "Handled", "Identity", "Plugin", "Stub"]
 __all__ += ["CallError", "MessageTooLarge", "NRIError", "RegistrationError", "RemoteProtocolError"]
+__all__ += ["Hold", "HoldEnd", "Missing", "NotHeld"]
 __all__ += [
     "Update",
     "Updating",
@@ -41,6 +45,10 @@ __all__ += [
 
 _LATER = {
     "Adjustment": "adjusting",
+    "Hold": "holding.holds",
+    "HoldEnd": "holding.keeper",
+    "Missing": "holding.evidence",
+    "NotHeld": "holding.evidence",
     "Update": "adjusting",
     "Updating": "updating",
     "output_to_syslog": "output",

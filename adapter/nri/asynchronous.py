@@ -23,7 +23,7 @@ from nri.transport import Identity
 from nri.wire import Code
 
 if TYPE_CHECKING:
-    from nri.metrics import Metrics
+    pass
 
 log = logging.getLogger(__name__)
 
@@ -53,14 +53,14 @@ async def serve(plugin: Plugin, own: Identity, joining: Joining) -> None:
 async def _serve(plugin: Plugin, own: Identity, joining: Joining, tasks: Tasks) -> None:
     while True:
         fd = joining.connect()
-        if fd is not None and not joining.goes_on(await _serve_connection(plugin, own, fd, tasks, joining.metrics)):
+        if fd is not None and not joining.goes_on(await _serve_connection(plugin, own, fd, tasks, joining)):
             return
         await asyncio.sleep(joining.pause())
 
 
-async def _serve_connection(plugin: Plugin, own: Identity, fd: int, tasks: Tasks, metrics: Metrics | None) -> Session:
+async def _serve_connection(plugin: Plugin, own: Identity, fd: int, tasks: Tasks, joining: Joining) -> Session:
     """Serves one connection until it ends."""
-    session = AsyncSession(plugin, own, tasks, metrics)
+    session = AsyncSession(plugin, own, tasks, joining)
     await asyncio.get_running_loop().create_connection(lambda: session, sock=socket.socket(fileno=fd))
     try:
         with session.until_lost():
@@ -121,8 +121,8 @@ def _end_all(number: int) -> None:
 class AsyncSession(Session, asyncio.Protocol):
     """A connection of `serve`. A handler's coroutine becomes a task, which completes the answer."""
 
-    def __init__(self, plugin: Plugin, own: Identity, tasks: Tasks, metrics: Metrics | None) -> None:
-        super().__init__(plugin, own, self._send, metrics)
+    def __init__(self, plugin: Plugin, own: Identity, tasks: Tasks, joining: Joining) -> None:
+        super().__init__(plugin, own, self._send, joining.metrics, joining.holds)
         self._tasks = tasks
         self._loop = asyncio.get_running_loop()
         self._thread = get_ident()
@@ -262,6 +262,8 @@ def log_if_it_blocks(handler: str) -> Iterator[None]:
 
 
 def _answer_for(handler: str, answer: Deferred[Any], context: Context) -> None:
+    if context.is_answered:
+        return
     error = CallError(Code.DEADLINE_EXCEEDED, f"{handler} has not answered in {context.elapsed():.1f} s")
     log.warning("%s: the runtime gets this error, and the handler continues", error)
     answer.fail(error)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
 
+from nri.errors import nearest
 from nri.proto import nri_pb2
 from nri.text import subject
 
@@ -46,6 +47,19 @@ CALLS: dict[str, Call] = _calls()
 
 BY_EVENT: dict[int, Call] = {call.event: call for call in CALLS.values() if call.event}
 """The calls that are events, by event number."""
+
+END_HOLDS = frozenset(("StopContainer", "StopPodSandbox"))
+"""The events after which a container that is held must not start."""
+
+
+def named(method: str) -> Call:
+    """Returns the call of an event. Raises ValueError for an unknown one, which names the most similar."""
+    call = CALLS.get(method)
+    if call is not None and call.event:
+        return call
+    known = [call.method for call in BY_EVENT.values()]
+    meant = nearest(method, known, 0) or "StartContainer"
+    raise ValueError(f"{method!r} is no event of NRI; did you mean {meant}?")
 
 
 def mask(methods: Iterable[str]) -> int:

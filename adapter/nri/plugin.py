@@ -12,6 +12,7 @@ from nri.errors import NRIError, nearest
 from nri.proto import nri_pb2 as api
 
 if TYPE_CHECKING:
+    from nri.holding.holds import Hold, OnFailure
     from nri.updating import Updating
 
 T = TypeVar("T")
@@ -31,8 +32,8 @@ class Context:
     """The method, the deadline and the metadata of a call."""
 
     __slots__ = (
-        *("_clock", "_most", "_pairs", "_reserve", "came", "deadline", "due", "is_heard", "method", "size"),
-        "status",
+        *("_clock", "_most", "_pairs", "_reserve", "came", "deadline", "due", "holder", "is_answered", "is_heard"),
+        *("method", "size", "status"),
     )
 
     def __init__(
@@ -64,6 +65,10 @@ class Context:
         """The bytes of the request, as the runtime has sent it; 0 in tests that give none."""
         self.came = came
         """The earliest time at which the call may have come, in seconds on the clock."""
+        self.is_answered = False
+        """Whether the event was answered by `hold`, before its handler has ended."""
+        self.holder: Callable[[float, OnFailure], Hold] | None = None
+        """Set by `run` and `serve` for a StartContainer of a plugin with `holds`; `hold` calls it."""
         self._clock = clock
         self._pairs = metadata
 
@@ -94,6 +99,21 @@ class Context:
     def has_failed(self) -> bool:
         """Whether the answer is an error, once it has been sent."""
         return self.status != 0
+
+    def hold(self, limit: float = 30.0, on_failure: OnFailure = "fail") -> Hold:
+        """Answers StartContainer, and keeps the container from starting until the returned `Hold` is ended.
+
+        The runtime is free to serve other pods meanwhile. The hold ends after `limit` seconds, at most 90, or with the
+        plugin's program, by `on_failure`: `fail` refuses the container, `ignore` lets it start. To be called in a
+        handler `start_container` of a plugin with `holds = True`, under `run` or `serve`. What the handler returns
+        afterwards is not used, its exception is logged.
+
+        Raises NotHeld, which names the evidence that is missing: the event is not answered yet, and the handler may
+        go on. Raises ValueError for a wrong limit, NRIError elsewhere than in such a handler.
+        """
+        if self.holder is None:
+            raise NRIError("only `start_container` of a plugin with `holds = True`, under `run` or `serve`, can hold")
+        return self.holder(limit, on_failure)
 
     def be_due_earlier(self, seconds: float) -> None:
         """Makes `due` earlier, because making the answer takes time; half of the timeout at most."""
@@ -153,6 +173,17 @@ class Plugin:
 
     reserve = RESERVE
     """Seconds from `Context.due` to the call's deadline."""
+    holds = False
+    """Whether `start_container` may hold containers, by `Context.hold`.
+
+    Such a plugin is subscribed to StopContainer and StopPodSandbox: they refuse a container that is held. Before it
+    joins, it ends the holds that were left when it was killed.
+    """
+    hold_directory = ""
+    """The directory of the records of holds, which only this plugin may use.
+
+    By default it is `holds` in $RUNTIME_DIRECTORY, which systemd sets, else `/run/nri-holds/NN-NAME`.
+    """
     failure_policy = api.FailurePolicy(keep_connected=True)
     """Tells the runtime (NRI >= 0.12.4) what to do if an answer does not come in time."""
     ask_for_updates: Callable[[Iterable[api.ContainerUpdate]], Updating] | None = None
@@ -260,9 +291,10 @@ class Plugin:
         """The answer to a call has been written. Called in the thread that has completed the answer."""
 
     def subscription(self) -> int:
-        """Returns the event mask of the handlers that this class overrides."""
+        """Returns the event mask of the handlers that this class overrides, and of what `holds` needs."""
         return events.mask(
             call.method
             for call in events.BY_EVENT.values()
             if getattr(type(self), call.handler) is not getattr(Plugin, call.handler)
+            or (self.holds and call.method in events.END_HOLDS)
         )

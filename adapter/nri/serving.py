@@ -19,6 +19,7 @@ from nri.text import printable
 from nri.transport import DEFAULT_SOCKET, Identity, identity
 
 if TYPE_CHECKING:
+    from nri.holding.holds import Holds
     from nri.metrics import Metrics
 
 READ_SIZE = 64 << 10
@@ -64,8 +65,8 @@ def run(
             asyncio.run(serve(plugin, name, idx, path, reconnect=reconnect, metrics=metrics))
         else:
             own = identity(name, idx)
-            with _served(metrics, own) as counted:
-                _serve(plugin, own, Joining(path, reconnect, counted))
+            with _served(metrics, own) as counted, _holding(plugin, own) as holds:
+                _serve(plugin, own, Joining(path, reconnect, counted, holds))
     except NRIError as error:
         sys.exit(printable(f"{os.path.basename(sys.argv[0])}: {error}"))
     except KeyboardInterrupt:
@@ -96,8 +97,8 @@ async def serve(
     from nri import asynchronous  # the module imports asyncio  # noqa: PLC0415
 
     own = identity(name, idx)
-    with _served(metrics, own) as counted:
-        await asynchronous.serve(plugin, own, Joining(path, reconnect, counted))
+    with _served(metrics, own) as counted, _holding(plugin, own) as holds:
+        await asynchronous.serve(plugin, own, Joining(path, reconnect, counted, holds))
 
 
 @contextmanager
@@ -115,16 +116,32 @@ def _served(listen: str, own: Identity) -> Iterator[Metrics | None]:
         metrics.close()
 
 
+@contextmanager
+def _holding(plugin: Plugin, own: Identity) -> Iterator[Holds | None]:
+    """Ends the holds that are left of a plugin that was killed, and those of this one at the end of the block."""
+    if not plugin.holds:
+        yield None
+        return
+    from nri.holding.holds import Holds, directory_of  # only for those who hold  # noqa: PLC0415
+
+    holds = Holds(plugin.hold_directory or directory_of(own.name, own.idx))
+    try:
+        holds.end_left()
+        yield holds
+    finally:
+        holds.close()
+
+
 def _serve(plugin: Plugin, own: Identity, joining: Joining) -> None:
     with _until_sigterm(joining):
         while True:
             trunk = joining.connect()
-            if trunk is not None and not joining.goes_on(_serve_connection(plugin, own, trunk, joining.metrics)):
+            if trunk is not None and not joining.goes_on(_serve_connection(plugin, own, trunk, joining)):
                 return
             time.sleep(joining.pause())
 
 
-def _serve_connection(plugin: Plugin, own: Identity, fd: int, metrics: Metrics | None) -> Session:
+def _serve_connection(plugin: Plugin, own: Identity, fd: int, joining: Joining) -> Session:
     import socket  # 4 ms, not for a launched plugin that has not connected yet  # noqa: PLC0415
 
     with socket.socket(fileno=fd) as trunk:
@@ -133,7 +150,7 @@ def _serve_connection(plugin: Plugin, own: Identity, fd: int, metrics: Metrics |
             with suppress(OSError):  # reading notices the end of the connection
                 trunk.sendall(data)
 
-        session = Session(plugin, own, write, metrics)
+        session = Session(plugin, own, write, joining.metrics, joining.holds)
         with session.until_lost():
             while data := trunk.recv(READ_SIZE):
                 session.receive_data(data)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
-from nri import runtimes
+from nri import events, runtimes
 from nri.deferred import Answer, in_turn
 from nri.errors import CallError, NRIError, RegistrationError
 from nri.plugin import Context, Plugin
@@ -17,8 +19,10 @@ from nri.stub import Stub, batches
 from nri.text import printable
 from nri.transport import Identity, connect, launched
 from nri.updating import Updating
+from nri.wire import Request
 
 if TYPE_CHECKING:
+    from nri.holding.holds import Hold, Holds, OnFailure
     from nri.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -35,8 +39,10 @@ class Cancelled(CallError):
 class Joining:
     """How a plugin joins its runtime: once, or again and again."""
 
-    def __init__(self, path: str, reconnect: bool, metrics: Metrics | None = None) -> None:
+    def __init__(self, path: str, reconnect: bool, metrics: Metrics | None = None, holds: Holds | None = None) -> None:
         self._path = path
+        self.holds = holds
+        """The holds of the plugin, None if it never holds a container."""
         self.metrics = metrics
         """The metrics of all connections, None if nobody has asked for them."""
         self.again = reconnect and (bool(path) or not launched())
@@ -81,9 +87,14 @@ class Session(Stub):
     """A connection of `run` or `serve`. It logs the names of late handlers, and asks for updates."""
 
     def __init__(
-        self, plugin: Plugin, own: Identity, write: Callable[[bytes], object], metrics: Metrics | None = None
+        self,
+        plugin: Plugin,
+        own: Identity,
+        write: Callable[[bytes], object],
+        metrics: Metrics | None = None,
+        holds: Holds | None = None,
     ) -> None:
-        """Takes the plugin, its name and index, the function that writes to the trunk, and what counts its calls.
+        """Takes the plugin, its name and index, the function that writes to the trunk, its metrics and its holds.
 
         To be called in the thread that serves the connection.
         """
@@ -94,6 +105,9 @@ class Session(Stub):
         """The error that has ended the connection, None if the runtime has closed it."""
         self._runtime = runtimes.Runtime()
         self._metrics = metrics
+        self._holds = holds
+        self._serving = 0
+        """The stream of the call whose handler runs."""
         self._is_gone = False
         self._server = get_ident()
         self._updating: set[Updating] = set()
@@ -136,14 +150,20 @@ class Session(Stub):
 
         in_turn(steps()).then(on_end)
 
+    def _serve(self, request: Request, came: float, is_heard: bool) -> None:
+        self._serving = request.stream_id
+        super()._serve(request, came, is_heard)
+
     def _run(self, handler: str, *arguments: Any) -> Any:
         context = arguments[-1] if arguments else None
+        if self._holds is not None and isinstance(context, Context):
+            self._prepare_holds(self._holds, context, arguments[0])
         if self._metrics is not None and isinstance(context, Context):
             self._metrics.called(context)
         try:
             return super()._run(handler, *arguments)
         finally:
-            if isinstance(context, Context) and context.remaining() < 0:
+            if isinstance(context, Context) and context.remaining() < 0 and not context.is_answered:
                 text = "%s has taken %.1f s, longer than the runtime waits, which may drop the plugin"
                 log.warning(text, handler, context.elapsed())
 
@@ -153,7 +173,38 @@ class Session(Stub):
             self._metrics.configured(request)
         return super()._configure(request, context)
 
+    def _prepare_holds(self, holds: Holds, context: Context, event: Any) -> None:
+        """Lets StartContainer hold its container, and ends the holds of a container or pod that is stopped."""
+        if context.method == "StartContainer":
+            context.holder = partial(self._hold, holds, self._serving, context, event)
+        elif context.method in events.END_HOLDS:
+            id_ = event.container.id if context.method == "StopContainer" else event.pod.id
+            for hold in holds.held():
+                if id_ in (hold.id, hold.pod_id):
+                    log.warning("container %s is stopped while it is held: %s", hold.id, hold.refuse().value)
+
+    def _hold(
+        self,
+        holds: Holds,
+        stream_id: int,
+        context: Context,
+        event: api.StartContainerRequest,
+        limit: float,
+        on_failure: OnFailure,
+    ) -> Hold:
+        """Holds the container of an event, and answers the event."""
+        if context.is_answered:
+            raise NRIError("the container is held already")
+        hold = holds.hold(event.container, event.pod.id, limit, on_failure, context.due - time.monotonic())
+        self._answer(stream_id, context, None)
+        context.is_answered = True
+        return hold
+
     def _answer(self, stream_id: int, context: Context, reply: Any, error: Exception | None = None) -> None:
+        if context.is_answered:
+            if error is not None and not isinstance(error, Cancelled):
+                log.error("start_container has failed while it held its container", exc_info=error)
+            return
         super()._answer(stream_id, context, reply, error)
         if self._metrics is not None:
             self._metrics.answered(context, reply)

@@ -24,6 +24,7 @@ def test_a_sound_plugin_keeps_all_rules_under_each_runtime(plugins: Plugins, nam
     report = judged(plugins, sound(), patient(name))
     assert [verdict.rule.name for verdict in report.verdicts] == list(RULES)
     assert report.failures == []
+    report.check()
     is_crio = name.startswith("cri-o")
     skipped = {"valid-name", "starts-before-runtime", "merges", "crashes-no-runtime", "changes-are-applied"}
     skipped |= {"updates-do-not-block", "refused-updates"}
@@ -38,6 +39,11 @@ def test_a_plugin_that_breaks_one_rule_is_named_by_that_rule_alone(plugins: Plug
     (failure,) = report.failures
     assert failure.sent
     assert failure.came
+    with pytest.raises(AssertionError) as raised:
+        report.check()
+    for said in (rule, f"sent: {failure.sent}", f"came: {failure.came}", failure.rule.source):
+        assert said in str(raised.value)
+        assert said in repr(report.failures)
 
 
 LINUX = "api.ContainerAdjustment(linux=api.LinuxContainerAdjustment({}))"

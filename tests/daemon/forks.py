@@ -127,4 +127,5 @@ if __name__ == "__main__" and not os.fork():
     for module in MODULES:
         __import__(f"v010_adapter.{module}")
     gc.freeze()
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])  # whatever the test has blocked at that moment
     serve(socket.socket(fileno=int(sys.argv[1])))

@@ -262,12 +262,12 @@ def test_whatever_names_a_version_names_the_adapters() -> None:
     assert set(re.findall(r"v010-adapter-(\d[\d.]*\d)", pages)) == {__version__}
 
 
-def test_the_bundles_command_runs_the_python_beside_it(tmp_path: Path) -> None:
+def test_the_command_runs_the_python_beside_it(tmp_path: Path) -> None:
     """Called by a link to a link, without PATH, from a directory with a space."""
     directory = tmp_path / "a bundle"
     directory.mkdir()
     command, python = directory / "v010-adapter", directory / "python3"
-    shutil.copy(ROOT / "deploy/bundle/v010-adapter", command)
+    shutil.copy(ROOT / "deploy/v010-adapter", command)
     python.write_text('#!/bin/sh\nprintf "%s\\n" "$0" "$@"\n')
     python.chmod(0o755)
     (tmp_path / "link").symlink_to(command)

@@ -48,11 +48,13 @@ class Site:
     def pip(self, *words: str) -> None:
         subprocess.run([*PIP, "--python", str(self.folder / "venv/bin/python"), *words], check=True)
 
-    def run(self, *words: str, program: str = "python") -> subprocess.CompletedProcess[str]:
+    def run(self, *words: str, program: str = "python", **environ: str) -> subprocess.CompletedProcess[str]:
         """Runs a program of the environment in a project's directory."""
         line = [str(self.folder / "venv/bin" / program), *words]
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST"))}
-        return subprocess.run(line, cwd=self.folder, env=clean, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            line, cwd=self.folder, env={**clean, **environ}, capture_output=True, text=True, check=False
+        )
 
     def project(self, **files: str) -> None:
         """Writes the modules of a project."""
@@ -92,7 +94,9 @@ def test_no_file_is_in_both_and_each_has_the_names_that_it_says(wheels: list[Pat
     files = [set(zipfile.ZipFile(wheel).namelist()) for wheel in wheels]
     assert files[0] & files[1] == set()
     tops = [{name.partition("/")[0] for name in one if ".dist-info/" not in name} for one in files]
-    assert tops == [{"nri", "pytest_nri.py"}, {"v010_adapter"}]
+    command = f"nri_v010_adapter-{__version__}.data"
+    assert tops == [{"nri", "pytest_nri.py"}, {"v010_adapter", command}]
+    assert {name for name in files[1] if name.startswith(command)} == {f"{command}/scripts/v010-adapter"}
     assert "v010_adapter/samples/hooks.d/record.json" in files[1]
 
 
@@ -120,6 +124,15 @@ def test_a_released_source_distribution_requires_the_stub_s_version_wherever_it_
 
 
 # ---- what lies beside them
+
+
+def test_the_command_of_an_installation_runs_no_module_of_a_user_whose_environment_root_has(site: Site) -> None:
+    """`su` keeps PYTHONPATH. Python runs sitecustomize before a line of the command."""
+    site.project(sitecustomize="print('it was run')\n", json="print('it was run')\n")
+    for path in (str(site.folder), ":"):
+        said = site.run("--version", program="v010-adapter", PYTHONPATH=path)
+        assert said.stdout.startswith(f"v010-adapter {__version__}, "), said.stderr
+        assert "it was run" not in said.stdout
 
 
 def test_the_command_works_beside_an_unrelated_package_adapter_and_after_its_end(site: Site, tmp_path: Path) -> None:

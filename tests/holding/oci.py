@@ -7,14 +7,13 @@ import os
 import shutil
 import subprocess
 import threading
-import time
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from ..processes import gone
-from ..waiting import LIMIT
+from ..waiting import LIMIT, limit
 
 BUSYBOX = "/bin/busybox"
 RUNTIMES = {"runc": ["runc"], "crun": ["crun", "--cgroup-manager=cgroupfs"]}
@@ -105,7 +104,7 @@ class Container:
 
     def until_run(self) -> None:
         """Waits until its program has been executed."""
-        until(lambda: self.has_run > 0)
+        until(lambda: self.has_run > 0, "the program has run")
 
     def _write_config(self, words: list[str]) -> None:
         namespaces = [{"type": kind} for kind in ("pid", "ipc", "uts", "mount")]
@@ -141,9 +140,8 @@ class Start(threading.Thread):
         return self._done.returncode, self._done.stderr
 
 
-def until(met: Callable[[], bool]) -> None:
+def until(met: Callable[[], bool], what: str) -> None:
     """Waits for something that nobody tells of."""
-    end = time.monotonic() + LIMIT
-    while not met():
-        assert time.monotonic() < end, "it does not come"
-        os.sched_yield()
+    with limit(what):
+        while not met():
+            os.sched_yield()

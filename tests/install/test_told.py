@@ -25,6 +25,10 @@ def test_it_warns_of_a_program_that_others_or_a_reboot_can_remove(node: Node, mo
     assert node.err == f"v010-adapter: warning: {directory} is world-writable: whoever can write it becomes root\n"
     monkeypatch.setattr("sys.argv", [str(node.write("tmp/bin/v010-adapter", ""))])
     node("install")
+    interpreter = node.write("tmp/bin/python3", "")
+    interpreter.chmod(0o777)
+    node("install")
+    assert f"warning: {interpreter} is world-writable: whoever can write it becomes root" in node.err
     node.link("opt/nri/plugins/other", "/bin/sh")
     node("install")
     assert "/opt/nri/plugins/other: an executable whose name is not NN-NAME: no runtime starts" in node.err

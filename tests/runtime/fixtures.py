@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import socket
 import textwrap
-import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -23,7 +21,7 @@ import pytest
 
 from nri import api
 from nri.testing import Flavour, Plugin, PluginFile, Runtime, launch, runtime
-from tests.daemon.forks import become
+from tests.daemon.forks import forks
 from tests.interpreter import FIRST_LINE
 from tests.waiting import LIMIT
 from v010_adapter.cli.simulate.drop_ins import drop_in
@@ -35,7 +33,7 @@ exec_ = launch.spawn
 
 
 class Forked(Popen[bytes]):
-    """A process of ours that was forked off."""
+    """A process that was forked off: by another one, for this one may have threads."""
 
     def __init__(self, pid: int) -> None:
         self.pid, self.returncode = pid, cast(int, None)
@@ -56,34 +54,21 @@ class Forked(Popen[bytes]):
             os.close(pidfd)
             if not ended:
                 raise TimeoutExpired("", timeout or 0)
-            self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+            self.returncode = forks().reap(self.pid)
         return self.returncode
 
 
 def forked(plugin: PluginFile, output: int | None = None, state: str = "") -> tuple[socket.socket, Popen[bytes]]:
-    """Starts a plugin as `exec_` does, but forks one of ours off."""
-    source = plugin.path.read_bytes()
-    if not source.startswith(PRELUDE.encode()):
+    """Starts a plugin as `exec_` does, but has it forked off."""
+    source = plugin.path.read_text(errors="replace")
+    if not source.startswith(PRELUDE):
         return exec_(plugin, output, state)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            signal.pthread_sigmask(signal.SIG_SETMASK, [])  # as in what `exec_` starts
-            os.setpgid(0, 0)
-            shown = os.open(os.devnull, os.O_RDWR) if output is None else output
-            environ = {"NRI_PLUGIN_NAME": plugin.base, "NRI_PLUGIN_IDX": plugin.idx, "NRI_PLUGIN_SOCKET": "3"}
-            told = {"code": source, "argv": [str(plugin.path)], "environ": environ, "cwd": "/", "fds": [1, 2, 3]}
-            become(told, [shown, shown, theirs.fileno()])
-            code = 0
-        except SystemExit as ended:
-            code = ended.code if isinstance(ended.code, int) else bool(ended.code)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    theirs.close()
+    environ = {"NRI_PLUGIN_NAME": plugin.base, "NRI_PLUGIN_IDX": plugin.idx, "NRI_PLUGIN_SOCKET": "3"}
+    with theirs, open(os.devnull, "r+b") as null:
+        shown = null.fileno() if output is None else output
+        code = f"import os; os.setpgid(0, 0)\n{source}"
+        pid = forks().spawn(code, [str(plugin.path)], environ, {1: shown, 2: shown, 3: theirs.fileno()}, "/")
     return ours, Forked(pid)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nri import Context, Plugin, api
+from nri import CallError, Context, NRIError, Plugin, api
 from nri.errors import RegistrationError
 from nri.testing import FLAVOURS, POD_LIFE
 from nri.testing.node import Node
@@ -104,12 +105,43 @@ def test_a_pods_life_and_single_events_reach_an_instance_in_either_generation(nr
     nri_runtime.event("CreateContainer", pod={"annotations": {"a": "b"}}, name="main", linux={"sysctl": {"x": "1"}})
     one = plugin.seen[-1]
     assert (one.container.name, one.container.linux.sysctl, one.pod.annotations) == ("main", {"x": "1"}, {"a": "b"})
-    with pytest.raises(ValueError, match="nmae"):
-        nri_runtime.event("CreateContainer", nmae="main")
     latencies = nri_runtime.latencies()
     assert latencies["create_container"].answers == 2
     assert 0 < latencies["create_container"].p50 <= latencies["create_container"].p99
     assert nri_runtime.latencies("11-other") == {}
+
+
+@pytest.mark.parametrize(
+    ("event", "fields", "text"),
+    [
+        ("CreateContaner", {}, "'CreateContaner' is no event of NRI; did you mean CreateContainer?"),
+        ("Synchronize", {}, "'Synchronize' is no event of NRI; did you mean "),
+        ("", {}, "'' is no event of NRI; did you mean "),
+        ("CreateContainer", {"nmae": "main"}, "Container.nmae: unknown field; did you mean `name`?"),
+        ("CreateContainer", {"name": 1}, "Container.name: 1 is no value for text: "),
+        ("CreateContainer", {"env": "A=1"}, "Container.env: 'A=1' is no value for a list of text: "),
+        ("CreateContainer", {"labels": ["a"]}, "Container.labels: ['a'] is no value for a dictionary of texts: "),
+        ("RunPodSandbox", {"pid": "1"}, "PodSandbox.pid: '1' is no value for number: "),
+        ("CreateContainer", {"pod": {"linux": 1}}, "PodSandbox.linux: 1 is no value for LinuxPodSandbox: "),
+    ],
+)
+def test_what_cannot_be_played_is_named(nri_runtime: Node, event: str, fields: dict[str, Any], text: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"^{re.escape(text)}"):
+        nri_runtime.event(event, **fields)
+
+
+class Refuses(Plugin):
+    def create_container(self, request: api.CreateContainerRequest, context: Context) -> None:
+        raise CallError(3, "no")
+
+
+def test_the_outcome_of_an_event_that_has_failed_says_why(nri_runtime: Node) -> None:
+    nri_runtime.add(Refuses())
+    outcome = nri_runtime.event("CreateContainer")
+    for name in ("adjust", "request"):
+        with pytest.raises(NRIError, match=r"^CreateContainer has failed: no$"):
+            getattr(outcome, name)
+    assert (outcome.error, outcome.adjusted, outcome.requested, outcome.update) == ("no", None, None, [])
 
 
 def test_every_event_can_be_played_and_fields_of_its_request_replaced(nri_runtime: Node) -> None:

@@ -20,6 +20,8 @@ from nri.testing.launch import spawn
 from nri.wire import Code
 from v010_adapter.errors import ConfigError
 
+from .. import processes
+from ..waiting import LIMIT
 from .fixtures import CONTAINER, CREATE, POD, START, WILLING, Plugins, dropped, gone, patient, serves
 
 QUIET = "run(Plugin())"
@@ -145,7 +147,7 @@ def test_an_external_plugin_with_a_bad_name_gets_an_error(tmp_path: Path, name: 
         stub = Stub(StubPlugin(), name, idx, trunk.sendall)
         stub.register()
         with pytest.raises(RegistrationError, match=objection):
-            runtime.accept(60)
+            runtime.accept(LIMIT)
         with pytest.raises(RegistrationError, match=objection):
             stub.receive_data(trunk.recv(1 << 16))
         trunk.setblocking(False)
@@ -251,12 +253,12 @@ def test_a_plugin_that_died_between_events_fails_none_of_them_and_holds_nobody_u
     assert plugin.process
     assert other.process
     os.kill(plugin.process.pid, signal.SIGTERM)
-    os.waitid(os.P_PID, plugin.process.pid, os.WEXITED | os.WNOWAIT)
+    processes.gone(plugin.process.pid)  # it is not reaped yet
     outcome = runtime.event("StartContainer", START)
     assert ([answer.plugin for answer in outcome.answers], outcome.error) == (["01-dies"], "")
     assert dropped(runtime) == [plugin]
     os.kill(other.process.pid, signal.SIGKILL)
-    assert runtime.serve(lambda: bool(other.closed), 60)
+    assert runtime.serve(lambda: bool(other.closed), LIMIT)
     assert not runtime.serve(lambda: False, 0.01)
 
 

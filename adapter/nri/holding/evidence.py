@@ -19,7 +19,7 @@ O_PATH = 0o10000000
 """The flag in /proc/PID/fdinfo; os.O_PATH is the same number."""
 
 
-class Reason(Enum):
+class Missing(Enum):
     """Why a container cannot be held: the evidence that is missing, or what the keeper lacks."""
 
     NO_PID = "the runtime reports no pid, and its cgroup has no process"
@@ -38,11 +38,11 @@ class Reason(Enum):
 
 
 class NotHeld(NRIError):
-    """A container is not held: `reason` says which evidence is missing. Its start goes on as always."""
+    """A container is not held: `missing` says which evidence is missing. Its start goes on as always."""
 
-    def __init__(self, reason: Reason, detail: str = "") -> None:
-        super().__init__(f"the container cannot be held: {reason.value}{detail and f': {detail}'}")
-        self.reason = reason
+    def __init__(self, missing: Missing, detail: str = "") -> None:
+        super().__init__(f"the container cannot be held: {missing.value}{detail and f': {detail}'}")
+        self.missing = missing
         """The evidence that is missing."""
         self.detail = detail
         """The kernel's error, or the path; may be empty."""
@@ -82,18 +82,18 @@ def waiting(id_: str, pid: int, cgroups_path: str) -> Waiting:
     """
     started = start_time(pid)
     if not started:
-        raise NotHeld(Reason.NO_PROCESS, f"process {pid}")
+        raise NotHeld(Missing.NO_PROCESS, f"process {pid}")
     try:
         descriptor, directory, status = _fifo(pid, id_)
     except PermissionError as error:
-        raise NotHeld(Reason.NO_ACCESS, str(error)) from None
+        raise NotHeld(Missing.NO_ACCESS, str(error)) from None
     except OSError as error:
-        raise NotHeld(Reason.NO_PROCESS, str(error)) from None
+        raise NotHeld(Missing.NO_PROCESS, str(error)) from None
     if not _is_in(pid, cgroups_path):
-        raise NotHeld(Reason.FOREIGN_CGROUP, f"process {pid} is not in {cgroups_path}")
+        raise NotHeld(Missing.FOREIGN_CGROUP, f"process {pid} is not in {cgroups_path}")
     writes = _writes(pid, descriptor)
     if start_time(pid) != started:
-        raise NotHeld(Reason.NO_PROCESS, f"process {pid}")
+        raise NotHeld(Missing.NO_PROCESS, f"process {pid}")
     return Waiting(id_, pid, started, boot(), directory, status.st_dev, status.st_ino, writes)
 
 
@@ -119,13 +119,13 @@ def _fifo(pid: int, id_: str) -> tuple[str, str, os.stat_result]:
     """
     for number, path in _descriptors(pid, id_):
         if os.path.basename(path) != FIFO:
-            raise NotHeld(Reason.ALREADY_HELD, path)
+            raise NotHeld(Missing.ALREADY_HELD, path)
         directory, status = _reached(os.path.dirname(path), pid)
         its = os.stat(f"/proc/{pid}/fd/{number}")
         if (its.st_dev, its.st_ino) != (status.st_dev, status.st_ino):
-            raise NotHeld(Reason.NOT_HERE, path)
+            raise NotHeld(Missing.NOT_HERE, path)
         return number, directory, status
-    raise NotHeld(Reason.NO_FIFO, f"process {pid}")
+    raise NotHeld(Missing.NO_FIFO, f"process {pid}")
 
 
 def _descriptors(pid: int, id_: str) -> Iterator[tuple[str, str]]:
@@ -159,9 +159,9 @@ def _writes(pid: int, descriptor: str) -> bool:
             words = file.read().split()
         flags = int(words[words.index("flags:") + 1], 8)
     except OSError as error:
-        raise NotHeld(Reason.NO_FIFO, str(error)) from None
+        raise NotHeld(Missing.NO_FIFO, str(error)) from None
     if not flags & O_PATH and flags & os.O_ACCMODE != os.O_RDONLY:
-        raise NotHeld(Reason.NO_FIFO, f"flags {flags:o}")
+        raise NotHeld(Missing.NO_FIFO, f"flags {flags:o}")
     return bool(flags & O_PATH)
 
 
@@ -205,7 +205,7 @@ def _reached(directory: str, pid: int) -> tuple[str, os.stat_result]:
         is_ours = its.st_uid == os.geteuid() and not its.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
         if is_ours and stat.S_ISFIFO(fifo.st_mode):
             return path, fifo
-    raise NotHeld(Reason.FOREIGN_DIRECTORY if found else Reason.NOT_HERE, directory)
+    raise NotHeld(Missing.FOREIGN_DIRECTORY if found else Missing.NOT_HERE, directory)
 
 
 def _parent(pid: int) -> int:

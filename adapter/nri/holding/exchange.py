@@ -10,7 +10,7 @@ import stat
 from contextlib import suppress
 
 from nri.cgroup import start_time
-from nri.holding.evidence import FIFO, NotHeld, Reason, Waiting, still_waits
+from nri.holding.evidence import FIFO, Missing, NotHeld, Waiting, still_waits
 
 ASIDE = FIFO + ".held"
 """The name of the runtime's own FIFO while the container is held."""
@@ -56,25 +56,25 @@ class Fifos:
         try:
             self.runtimes = self._open(FIFO)
         except OSError as error:
-            raise NotHeld(Reason.NO_FIFO, str(error)) from None
+            raise NotHeld(Missing.NO_FIFO, str(error)) from None
         if not self._is_runtimes(self.runtimes):
-            raise NotHeld(Reason.NO_FIFO, f"process {self.init.pid}")
+            raise NotHeld(Missing.NO_FIFO, f"process {self.init.pid}")
         try:
             os.mkfifo(ASIDE, 0o600, dir_fd=self.directory)
         except FileExistsError:
-            raise NotHeld(Reason.ALREADY_HELD) from None
+            raise NotHeld(Missing.ALREADY_HELD) from None
         except OSError as error:
-            raise NotHeld(Reason.NO_WRITE, str(error)) from None
+            raise NotHeld(Missing.NO_WRITE, str(error)) from None
         try:
             self.own = self._open(ASIDE)
             self._take_rights()
             self._rename(ASIDE, FIFO)
         except FileNotFoundError:  # `start` has removed the runtime's
             self._remove(ASIDE)
-            raise NotHeld(Reason.NO_FIFO, f"process {self.init.pid}") from None
+            raise NotHeld(Missing.NO_FIFO, f"process {self.init.pid}") from None
         except OSError as error:
             self._remove(ASIDE)
-            raise NotHeld(Reason.NO_EXCHANGE, str(error)) from None
+            raise NotHeld(Missing.NO_EXCHANGE, str(error)) from None
 
     def take_over(self) -> None:
         """Opens the FIFOs of an exchange that another keeper has made, or has begun."""

@@ -13,9 +13,10 @@ from threading import RLock
 from typing import Literal, Self, TypeAlias
 
 import nri
+from nri import api
 from nri.cgroup import find_pid
-from nri.holding.evidence import NotHeld, Reason
-from nri.holding.keeper import SOCKET, End
+from nri.holding.evidence import Missing, NotHeld
+from nri.holding.keeper import SOCKET, HoldEnd
 from nri.holding.records import MAX_MESSAGE, Records, decoded, encoded
 
 MAX_LIMIT = 90.0
@@ -46,29 +47,30 @@ class Hold:
     `on_failure` decides.
     """
 
-    def __init__(self, holds: Holds, id_: str, on_failure: OnFailure) -> None:
+    def __init__(self, holds: Holds, id_: str, pod_id: str, on_failure: OnFailure) -> None:
         self.id = id_
         """The container's id."""
+        self.pod_id = pod_id
         self._holds = holds
         self._on_failure = on_failure
-        self._end: End | None = None
+        self._end: HoldEnd | None = None
         self.is_late = False
         """Whether the limit has ended the hold, as far as the plugin has been told."""
 
     @property
-    def end(self) -> End | None:
+    def end(self) -> HoldEnd | None:
         """How the hold has ended, None while the container is held."""
         if self._end is None:
             self._holds.look()
         return self._end
 
-    def let_go(self) -> End:
+    def let_go(self) -> HoldEnd:
         """Lets the container start. Returns how the hold has ended: the limit may have been earlier."""
-        return self._holds.end(self, End.LET_GO)
+        return self._holds.end(self, HoldEnd.LET_GO)
 
-    def refuse(self) -> End:
+    def refuse(self) -> HoldEnd:
         """Kills the container's process, so that its start fails. Returns how the hold has ended."""
-        return self._holds.end(self, End.REFUSED)
+        return self._holds.end(self, HoldEnd.REFUSED)
 
     def __enter__(self) -> Self:
         return self
@@ -87,7 +89,7 @@ class Hold:
 
     def over(self, fields: dict[str, str]) -> None:
         """Takes what the keeper tells of the end."""
-        self._end = End(fields["over"])
+        self._end = HoldEnd(fields["over"])
         self.is_late = bool(fields["late"])
 
 
@@ -103,36 +105,37 @@ class Holds:
 
     def hold(
         self,
-        id_: str,
-        pid: int,
-        cgroups_path: str,
+        container: api.Container,
+        pod_id: str = "",
         limit: float = LIMIT,
         on_failure: OnFailure = "fail",
         timeout: float = ANSWER,
     ) -> Hold:
-        """Holds a container that is about to start: its id, pid and cgroup are those of its StartContainer.
+        """Holds a container that is about to start, as its StartContainer describes it.
 
-        The pid may be 0; then it is looked for in the cgroup. The keeper has `timeout` seconds for an answer. Raises
-        NotHeld, and ValueError for a limit that is not above 0 and at most MAX_LIMIT.
+        CRI-O before 1.36 reports no pid: it is looked for in the cgroup. The keeper has `timeout` seconds for an
+        answer. Raises NotHeld, and ValueError for a limit that is not above 0 and at most MAX_LIMIT.
         """
         if not 0 < limit <= MAX_LIMIT:
             raise ValueError(f"limit {limit:g}: more than 0, at most {MAX_LIMIT:g} seconds")
-        pid = pid or find_pid(cgroups_path)
+        cgroup = container.linux.cgroups_path
+        pid = container.pid or find_pid(cgroup)
         if not pid:
-            raise NotHeld(Reason.NO_PID, cgroups_path)
-        at_end = End.REFUSED if on_failure == "fail" else End.LET_GO
-        request = {"do": "hold", "id": id_, "pid": pid, "cgroup": cgroups_path, "limit": limit, "at_end": at_end.value}
+            raise NotHeld(Missing.NO_PID, cgroup)
+        at_end = HoldEnd.REFUSED if on_failure == "fail" else HoldEnd.LET_GO
+        request = {"do": "hold", "id": container.id, "pid": pid, "cgroup": cgroup}
+        request |= {"limit": limit, "at_end": at_end.value}
         with self._lock:
             answer = self._ask(request, timeout)
             if "no" in answer:
-                raise NotHeld(Reason[answer["no"]], answer["detail"])
-            self._held[id_] = hold = Hold(self, id_, on_failure)
+                raise NotHeld(Missing[answer["no"]], answer["detail"])
+            self._held[container.id] = hold = Hold(self, container.id, pod_id, on_failure)
             return hold
 
-    def end(self, hold: Hold, how: End) -> End:
+    def end(self, hold: Hold, how: HoldEnd) -> HoldEnd:
         """Ends a hold; returns how it has ended. Raises NotHeld if there is no keeper."""
         with self._lock:
-            return hold.end or End(self._ask({"do": how.value, "id": hold.id}, ANSWER)["over"])
+            return hold.end or HoldEnd(self._ask({"do": how.value, "id": hold.id}, ANSWER)["over"])
 
     def held(self) -> list[Hold]:
         """Returns the holds that have not ended."""
@@ -184,8 +187,8 @@ class Holds:
                     break
                 keeper.send(request)
         if is_hold:  # it may be held, or will be later
-            keeper.send({"do": End.LET_GO.value, "id": id_})
-        raise NotHeld(Reason.NO_KEEPER)
+            keeper.send({"do": HoldEnd.LET_GO.value, "id": id_})
+        raise NotHeld(Missing.NO_KEEPER)
 
     def _take(self, fields: dict[str, str]) -> dict[str, str]:
         """Tells a hold of its end, if that is the message. Returns the message."""
@@ -222,12 +225,12 @@ class KeeperProcess:
             )
         except OSError as error:
             self.close()
-            raise NotHeld(Reason.NO_KEEPER, str(error)) from None
+            raise NotHeld(Missing.NO_KEEPER, str(error)) from None
         finally:
             theirs.close()
         if not self.has_told(START) or not self.receive():
             self.close()
-            raise NotHeld(Reason.NO_KEEPER)
+            raise NotHeld(Missing.NO_KEEPER)
 
     def has_told(self, timeout: float) -> bool:
         """Waits for a message, or for the keeper's end."""

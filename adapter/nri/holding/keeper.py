@@ -14,7 +14,7 @@ from contextlib import suppress
 from enum import Enum
 
 from nri.cgroup import start_time
-from nri.holding.evidence import NotHeld, Reason, Waiting, still_waits, waiting
+from nri.holding.evidence import Missing, NotHeld, Waiting, still_waits, waiting
 from nri.holding.exchange import Fifos, taken
 from nri.holding.records import MAX_MESSAGE, Records, decoded, encoded
 
@@ -30,7 +30,7 @@ Wait = tuple[list[int], float]
 Steps = Generator[Wait, None, None]
 
 
-class End(Enum):
+class HoldEnd(Enum):
     """How a hold ends."""
 
     LET_GO = "go"
@@ -46,15 +46,15 @@ class End(Enum):
 class Held:
     """The life of one hold."""
 
-    def __init__(self, fifos: Fifos, until: float, at_end: End, records: Records, record: int) -> None:
+    def __init__(self, fifos: Fifos, until: float, at_end: HoldEnd, records: Records, record: int) -> None:
         """Takes the open FIFOs, the end of the hold on the monotonic clock, and what is done then."""
         self.id = fifos.init.id
         self.at_end = at_end
-        self.wanted: End | None = None
+        self.wanted: HoldEnd | None = None
         """LET_GO or REFUSED, once it is decided."""
         self.is_late = False
         """Whether the limit of the hold has decided."""
-        self.end: End | None = None
+        self.end: HoldEnd | None = None
         """How the hold has ended. Passing on the byte of the start may take longer."""
         self.fds: list[int] = []
         self.moment = 0.0
@@ -78,7 +78,7 @@ class Held:
                     yield [self._fifos.process], self._until
                 else:
                     self.wanted, self.is_late = self.at_end, True
-            yield from self._refuse() if self.wanted is End.REFUSED else self._let_go()
+            yield from self._refuse() if self.wanted is HoldEnd.REFUSED else self._let_go()
         finally:
             self._fifos.put_back()
             if self._fifos.is_ended:
@@ -90,7 +90,7 @@ class Held:
     def _let_go(self) -> Steps:
         waits = still_waits(self._fifos.init)
         self._fifos.put_back()
-        self.end = End.LET_GO if waits else self._unheld()
+        self.end = HoldEnd.LET_GO if waits else self._unheld()
         yield from self._written_by_init() if self._fifos.init.writes else self._read_by_init()
 
     def _refuse(self) -> Steps:
@@ -99,12 +99,12 @@ class Held:
             return
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._fifos.process, signal.SIGKILL)
-        self.end = End.REFUSED
+        self.end = HoldEnd.REFUSED
         while not self._fifos.is_ended:
             yield [self._fifos.process], time.monotonic() + PAUSE
 
-    def _unheld(self) -> End:
-        return End.GONE if self._fifos.is_ended else End.STARTED
+    def _unheld(self) -> HoldEnd:
+        return HoldEnd.GONE if self._fifos.is_ended else HoldEnd.STARTED
 
     def _written_by_init(self) -> Steps:
         """Passes the byte of runc's init on, if a start waits at our FIFO."""
@@ -199,31 +199,33 @@ class Keeper:
         if request["do"] == "hold":
             try:
                 self._hold(request)
-            except NotHeld as reason:
-                self._tell(id=request["id"], no=reason.reason.name, detail=reason.detail)
+            except NotHeld as error:
+                self._tell(id=request["id"], no=error.missing.name, detail=error.detail)
             else:
                 self._tell(id=request["id"], held="yes")
         else:
             held = self._held.get(request["id"])
-            if held is None or held.end is not None:
-                self._tell_end(request["id"], End.GONE if held is None else held.end, held is not None and held.is_late)
+            if held is None:  # its end was told
+                self._tell_end(request["id"], HoldEnd.GONE)
+            elif held.end is not None:
+                self._tell_end(held.id, held.end, held.is_late)
             else:
-                held.wanted = held.wanted or End(request["do"])
+                held.wanted = held.wanted or HoldEnd(request["do"])
         return True
 
     def _hold(self, request: dict[str, str]) -> None:
         """Holds a container. Raises NotHeld."""
         id_ = request["id"]
         if id_ in self._held:
-            raise NotHeld(Reason.ALREADY_HELD)
+            raise NotHeld(Missing.ALREADY_HELD)
         if len(self._held) >= MAX_HELD:
-            raise NotHeld(Reason.TOO_MANY, str(MAX_HELD))
+            raise NotHeld(Missing.TOO_MANY, str(MAX_HELD))
         init = waiting(id_, int(request["pid"]), request["cgroup"])
-        until, at_end = time.monotonic() + float(request["limit"]), End(request["at_end"])
+        until, at_end = time.monotonic() + float(request["limit"]), HoldEnd(request["at_end"])
         try:
             fifos = Fifos(init)
         except OSError as error:
-            raise NotHeld(Reason.NO_PROCESS, str(error)) from None
+            raise NotHeld(Missing.NO_PROCESS, str(error)) from None
         try:
             record = self._recorded(init, until, at_end)
         except NotHeld:
@@ -238,13 +240,13 @@ class Keeper:
         held = Held(fifos, until, at_end, self._records, record)
         has_started = not fifos.is_in_place()
         if has_started:  # between the two looks: put everything back, and pass on what has come
-            held.wanted = End.LET_GO
+            held.wanted = HoldEnd.LET_GO
         if held.go_on():
             self._held[id_] = held
         if has_started:
-            raise NotHeld(Reason.NO_FIFO, f"process {init.pid}")
+            raise NotHeld(Missing.NO_FIFO, f"process {init.pid}")
 
-    def _recorded(self, init: Waiting, until: float, at_end: End) -> int:
+    def _recorded(self, init: Waiting, until: float, at_end: HoldEnd) -> int:
         """Writes the record of a hold; returns its descriptor. Raises NotHeld."""
         fields = init.fields() | {"until": until, "at_end": at_end.value}
         fields |= {"owner": self._owner, "owner_started": self._owner_started}
@@ -252,9 +254,9 @@ class Keeper:
             self._records.prepare()
             return self._records.write(init.id, fields)
         except FileExistsError:
-            raise NotHeld(Reason.ALREADY_HELD) from None
+            raise NotHeld(Missing.ALREADY_HELD) from None
         except OSError as error:
-            raise NotHeld(Reason.NO_RECORD, str(error)) from None
+            raise NotHeld(Missing.NO_RECORD, str(error)) from None
 
     def _take_over(self) -> None:
         """Takes the holds of keepers that have ended: those of this plugin go on, those of dead plugins end now."""
@@ -274,14 +276,14 @@ class Keeper:
         init = Waiting(fields["id"], pid, started, fields["boot"], fields["directory"], device, inode, writes)
         fifos = Fifos(init)
         fifos.take_over()
-        held = Held(fifos, float(fields["until"]), End(fields["at_end"]), self._records, record)
+        held = Held(fifos, float(fields["until"]), HoldEnd(fields["at_end"]), self._records, record)
         owner, started = int(fields["owner"]), int(fields["owner_started"])
         if start_time(owner) != started:
             held.wanted = held.at_end
         return held
 
-    def _tell_end(self, id_: str, end: End | None, is_late: bool) -> None:
-        self._tell(id=id_, over=(end or End.GONE).value, late="yes" if is_late else "")
+    def _tell_end(self, id_: str, end: HoldEnd, is_late: bool = False) -> None:
+        self._tell(id=id_, over=end.value, late="yes" if is_late else "")
 
     def _tell(self, **fields: object) -> None:
         with suppress(OSError):  # the plugin has ended, or does not read

@@ -12,17 +12,19 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from subprocess import TimeoutExpired
 from threading import Thread
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from google.protobuf.message import Message
 
 import nri
-from nri import events
+from nri import api, events
 from nri.errors import NRIError
 from nri.testing.contract import External, Launched, Report, judge
+from nri.testing.created import Created
 from nri.testing.flavour import FLAVOURS, Flavour
 from nri.testing.launch import PluginFile
 from nri.testing.load import Load, percentile, play
@@ -53,8 +55,9 @@ class Node(Runtime):
         played = flavour if isinstance(flavour, Flavour) else FLAVOURS[flavour or "containerd/2.4.2"]
         self.played = played
         """The runtime that is played, with its own timeouts."""
-        super().__init__(replace(played, registration_timeout=TIMEOUT, request_timeout=TIMEOUT), output=2)
         self._directory = tempfile.TemporaryDirectory(prefix="nri-")  # its path fits a socket's address
+        patient = replace(played, registration_timeout=TIMEOUT, request_timeout=TIMEOUT)
+        super().__init__(patient, output=2, state=self._directory.name)
         self._running: list[InProcess] = []
         self._seconds: dict[tuple[str, str], list[float]] = defaultdict(list)
         self.socket = Path(self._directory.name, "nri.sock")
@@ -87,6 +90,7 @@ class Node(Runtime):
         if config:
             raise ValueError("config: runtimes pass it only to plugins that they launch: add the file of the plugin")
         own = nri.identity(name or type(plugin).__name__.lower(), idx or "10", {})
+        plugin.hold_directory = plugin.hold_directory or f"{self._directory.name}/{own.idx}-{own.name}/holds"
         self._running.append(InProcess(plugin, own, self.socket, reconnect))
         return self.accept()
 
@@ -109,6 +113,15 @@ class Node(Runtime):
         for answer in outcome.answers:
             self._seconds[answer.plugin, events.CALLS[method].handler].append(answer.seconds)
         return outcome
+
+    def created(self, pod: Mapping[str, Any] | None = None, **fields: Any) -> Created:
+        """Returns a container that has been created, with a real process that waits for its start.
+
+        Its `start` plays StartContainer, so that a plugin may hold it. As a context manager, it ends with the block.
+        `pod` has fields of the pod, keywords are fields of the container.
+        """
+        request = cast(api.StartContainerRequest, recorded("StartContainer", pod, **fields))
+        return Created(request, partial(self.event, "StartContainer"))
 
     def play(self, pod: Mapping[str, Any] | None = None, **fields: Any) -> dict[str, Outcome]:
         """Plays the life of a pod with one container; returns the outcome of each event, by its name.

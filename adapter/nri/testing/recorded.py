@@ -10,12 +10,27 @@ from pathlib import Path
 from typing import Any, cast
 
 from google.protobuf import json_format
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from nri import events
+from nri.errors import nearest
 
 POD_LIFE = Path(__file__).with_name("pod-life.jsonl")
 """The life of a pod with one container on containerd 2.4.2: a JSON object a line."""
+
+
+_KINDS = {
+    FieldDescriptor.CPPTYPE_STRING: "text",
+    FieldDescriptor.CPPTYPE_BOOL: "bool",
+    **dict.fromkeys(
+        (
+            *(FieldDescriptor.CPPTYPE_INT32, FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_ENUM),
+            *(FieldDescriptor.CPPTYPE_UINT32, FieldDescriptor.CPPTYPE_UINT64),
+        ),
+        "number",
+    ),
+}
 
 
 @cache
@@ -32,7 +47,7 @@ def life() -> dict[str, Message]:
 
 def recorded(method: str, pod: Mapping[str, Any] | None = None, **fields: Any) -> Message:
     """Returns the request of an event of the recorded pod, with these fields; see `Node.event`."""
-    request = cast(Any, events.CALLS[method].request())
+    request = cast(Any, events.named(method).request())
     known = request.DESCRIPTOR.fields_by_name
     likely = life().get(method) or life()["StartContainer"]
     for field, value in likely.ListFields():
@@ -66,6 +81,26 @@ def adapted(pod: Mapping[str, Any] | None = None, **fields: Any) -> dict[str, Me
 
 
 def _replace(message: Message, fields: Mapping[str, Any]) -> None:
-    for name in fields:
+    """Replaces fields of a message. Raises ValueError for an unknown field, TypeError for a value of another type."""
+    for name, value in fields.items():
+        if name not in message.DESCRIPTOR.fields_by_name:
+            known = list(message.DESCRIPTOR.fields_by_name)
+            place = f"{message.DESCRIPTOR.name}.{name}"
+            raise ValueError(f"{place}: unknown field; did you mean `{nearest(name, known, 0) or known[0]}`?")
+        try:
+            if message.DESCRIPTOR.fields_by_name[name].is_repeated and isinstance(value, str):
+                raise TypeError("a text is a list of its letters")
+            given = type(message)(**{name: value})
+        except (TypeError, ValueError) as error:
+            place, kind = f"{message.DESCRIPTOR.name}.{name}", _kind(message.DESCRIPTOR.fields_by_name[name])
+            raise TypeError(f"{place}: {value!r} is no value for {kind}: {error}") from None
         message.ClearField(name)
-    message.MergeFrom(type(message)(**fields))
+        message.MergeFrom(given)
+
+
+def _kind(field: Any) -> str:
+    """Returns what a field takes, in words."""
+    of = field.message_type.name if field.message_type is not None else _KINDS[field.cpp_type]
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        return "a dictionary of texts"
+    return f"a list of {of}" if field.is_repeated else of

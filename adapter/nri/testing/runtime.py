@@ -20,7 +20,7 @@ from google.protobuf.message import Message
 
 from nri import api, events
 from nri.address import address
-from nri.errors import RegistrationError
+from nri.errors import NRIError, RegistrationError
 from nri.testing.flavour import Flavour
 from nri.testing.launch import PluginFile, spawn, undisturbed
 from nri.testing.merge import Conflict, Merge
@@ -31,18 +31,39 @@ DEFAULT = Flavour()
 
 @dataclass
 class Outcome:
-    """The outcome of one event. `adjust`, `update` and `request` are set if the event did not fail."""
+    """The outcome of one event."""
 
     event: str
     answers: list[Answer] = field(default_factory=list)
     """One answer per plugin that was called, in order. The event ends with the first answer that fails it."""
     error: str = ""
-    adjust: api.ContainerAdjustment | None = None
-    """The merged adjustment of a container at its creation, None for other events."""
+    """Why the event has failed, empty if it has not."""
     update: list[api.ContainerUpdate] = field(default_factory=list)
     """The merged updates of other containers. At UpdateContainer, the event's own container comes last."""
-    request: Message | None = None
-    """The request with all adjustments, as a further plugin would get it."""
+    adjusted: api.ContainerAdjustment | None = None
+    """`adjust`, but None if the event has failed."""
+    requested: Message | None = None
+    """`request`, but None if the event has failed."""
+
+    @property
+    def adjust(self) -> api.ContainerAdjustment | None:
+        """The merged adjustment of a container at its creation, None for other events.
+
+        Raises NRIError, with the error of the event, if it has failed.
+        """
+        self.check()
+        return self.adjusted
+
+    @property
+    def request(self) -> Message | None:
+        """The request with all adjustments, as a further plugin would get it. Raises NRIError as `adjust` does."""
+        self.check()
+        return self.requested
+
+    def check(self) -> None:
+        """Raises NRIError, with the error of the event, if it has failed."""
+        if self.error:
+            raise NRIError(f"{self.event} has failed: {self.error}")
 
 
 class Runtime:
@@ -115,9 +136,9 @@ class Runtime:
         """Relays an event to every subscribed plugin, in order. `method` is the event's name.
 
         Each plugin has `timeout` seconds to answer, by default those of the flavour. Raises TypeError for a request of
-        another event.
+        another event, and ValueError for an event that NRI does not have.
         """
-        call = events.CALLS[method]
+        call = events.named(method)
         if not isinstance(request, call.request) or not call.event:
             raise TypeError(f"{method} with a {request.DESCRIPTOR.name}")
         outcome, merge = Outcome(method), Merge(request)
@@ -125,7 +146,7 @@ class Runtime:
         if isinstance(request, api.CreateContainerRequest) and not outcome.error:
             outcome.error = self._validate(request, merge, timeout)
         if not outcome.error:
-            outcome.adjust, outcome.update, outcome.request = merge.adjust, merge.update, merge.request
+            outcome.adjusted, outcome.update, outcome.requested = merge.adjust, merge.update, merge.request
         return outcome
 
     def serve(self, done: Callable[[], bool], timeout: float) -> bool:

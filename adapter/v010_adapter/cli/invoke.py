@@ -153,9 +153,9 @@ def _play(loop: Loop, bridge: Bridge, turns: Turns, call: Recorded, context: Con
     updates = [*getattr(reply, "update", ()), *bridge.updates.pop()]
     scene = Scene(Outcome(call.event, error=str(error or ""), update=updates), seconds)
     if call.event == "CreateContainer" and error is None:
-        scene.outcome.adjust = reply.adjust if reply is not None else api.ContainerAdjustment()
+        scene.outcome.adjusted = reply.adjust if reply is not None else api.ContainerAdjustment()
         scene.before = spec_from(message.container)
-        scene.after = apply(scene.before, scene.outcome.adjust, collected=True)
+        scene.after = apply(scene.before, scene.outcome.adjusted, collected=True)
     return scene
 
 

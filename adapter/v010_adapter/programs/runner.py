@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from v010_adapter.programs.standby import Standby
 
 log = logging.getLogger(__name__)
+printed = logging.getLogger("v010_adapter.stderr")
+"""What programs print on stderr, at the level debug: it may have secrets of conf.json."""
 
 MAX_LEFT = 32
 """Processes of one program that may be left running."""
@@ -93,7 +95,7 @@ class Runner:
 
         def log_stderr(line: str) -> None:
             """Marks a line, for it may imitate the lines of the adapter. It may have secrets of conf.json."""
-            log.debug("%s: stderr: %s", name, line, extra={"fields": {"plugin": name, "stream": "stderr"}})
+            printed.debug("%s: stderr: %s", name, line, extra={"fields": {"plugin": name, "stream": "stderr"}})
 
         process = self._standby.claim(program, exited, log_stderr) if self._standby is not None else None
         if process is None:

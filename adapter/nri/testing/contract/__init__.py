@@ -50,6 +50,14 @@ class Report:
         """The verdicts of the rules that the plugin breaks."""
         return [verdict for verdict in self.verdicts if verdict.result is Result.FAILS]
 
+    def check(self) -> None:
+        """Raises AssertionError if the plugin breaks a rule: with what `simulate -contract` prints of the failures."""
+        __tracebackhide__ = True
+        if self.failures:
+            title = f"{self.plugin} under {self.flavour.name} {self.flavour.version}, NRI {self.flavour.nri}"
+            texts = ("\n    ".join([f"{one.rule.name:24}FAILS", *one.lines()]) for one in self.failures)
+            raise AssertionError("\n".join([title, *texts]))
+
 
 def judge(source: Source, flavour: Flavour, life: Sequence[tuple[str, Message]] = ()) -> Report:
     """Plays all situations to a plugin, each to a fresh start of it. `life` has other events of a pod, in order.

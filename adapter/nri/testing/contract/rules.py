@@ -38,6 +38,23 @@ class Verdict(NamedTuple):
     came: str = ""
     """What came, if the rule fails; why the rule does not apply."""
 
+    def lines(self) -> list[str]:
+        """Returns what is said about a failure."""
+        rule = self.rule
+        return [
+            f"rule: {rule.holds}",
+            f"sent: {self.sent}",
+            f"came: {self.came}",
+            f"then: {rule.otherwise}",
+            f"source: {rule.source}",
+        ]
+
+    def __repr__(self) -> str:
+        """Returns what an assertion on a report shows."""
+        if self.result is not Result.FAILS:
+            return f"<{self.rule.name}: {self.result}>"
+        return "\n    ".join([f"<{self.rule.name} FAILS", *self.lines()]) + ">"
+
 
 class Note(NamedTuple):
     """Something worth knowing about a plugin that neither a runtime's code nor a documented contract forbids."""

@@ -118,9 +118,13 @@ def warnings(node: Node) -> Iterator[str]:
     """Yields what keeps runtimes from starting or the adapter from running, makes users root, or runs plugins twice."""
     if node.program.startswith(VOLATILE):
         yield f"{node.program} may be gone after a reboot: the runtime then starts without it"
-    for path in (node.program, *interpreters(node.program, os.defpath, node.root)):
-        error, told = judge(path, node.root)
-        yield from (f"{reason}: whoever can write it becomes root" for reason in [error, *told] if reason)
+    beside = f"{os.path.dirname(node.program)}/python3"  # the command starts it: see deploy/v010-adapter
+    started = [beside] if os.path.exists(in_root(node.root, beside)) else []
+    verdicts = [
+        judge(path, node.root) for path in (node.program, *interpreters(node.program, os.defpath, node.root), *started)
+    ]
+    for reason in dict.fromkeys(reason for error, told in verdicts for reason in (error, *told) if reason):
+        yield f"{reason}: whoever can write it becomes root"
     ours = [_link(node), *_links(node.root)]
     for entry in configuration.launch(node.root, will_run=True):
         if entry.status == PROBLEM and not entry.file.endswith(tuple(ours)):

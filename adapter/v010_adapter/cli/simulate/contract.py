@@ -13,7 +13,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from nri.scripts import start_error
-from nri.testing.contract import External, Launched, Report, Result, Source, Verdict, judge
+from nri.testing.contract import External, Launched, Report, Result, Source, judge
 from nri.testing.contract.requests import Call
 from nri.testing.flavour import FLAVOURS, Flavour
 from nri.testing.launch import PluginFile, undisturbed
@@ -98,7 +98,7 @@ def _print_text(report: Report, view: TextView) -> None:
         name, result = verdict.rule.name, verdict.result
         if result is Result.FAILS:
             view.line(f"{name:24}FAILS", RED)
-            for line in _lines(verdict):
+            for line in verdict.lines():
                 view.line(f"    {line}")
         elif result is Result.HOLDS:
             view.line(f"{name:24}holds", GREEN)
@@ -116,18 +116,6 @@ def _not_applied(report: Report) -> dict[str, list[str]]:
         if verdict.result is Result.DOES_NOT_APPLY:
             found.setdefault(verdict.came, []).append(verdict.rule.name)
     return found
-
-
-def _lines(verdict: Verdict) -> list[str]:
-    """Returns what is said about a failure."""
-    rule = verdict.rule
-    return [
-        f"rule: {rule.holds}",
-        f"sent: {verdict.sent}",
-        f"came: {verdict.came}",
-        f"then: {rule.otherwise}",
-        f"source: {rule.source}",
-    ]
 
 
 def _objects(report: Report) -> Iterator[dict[str, str]]:
@@ -158,7 +146,7 @@ def junit(reports: Iterable[Report]) -> ElementTree.Element:
             case = ElementTree.SubElement(suite, "testcase", classname=name, name=verdict.rule.name)
             if verdict.result is Result.FAILS:
                 failure = ElementTree.SubElement(case, "failure", message=printable(verdict.came))
-                failure.text = "\n".join(map(printable, _lines(verdict)))
+                failure.text = "\n".join(map(printable, verdict.lines()))
             elif verdict.result is Result.DOES_NOT_APPLY:
                 ElementTree.SubElement(case, "skipped", message=printable(verdict.came))
         out = ElementTree.SubElement(suite, "system-out")

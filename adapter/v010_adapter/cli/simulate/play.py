@@ -173,9 +173,9 @@ class Play:
             self._remaining[id_] = after
         if event == "CreateContainer":
             scene.unknown = self._script.unknown
-        if outcome.adjust is not None:
+        if outcome.adjusted is not None:
             scene.before = self._script.specs.get(id_) or spec_from(request.container)
-            scene.after = apply(scene.before, outcome.adjust, collected=True)
-            if self._script.made_up and isinstance(outcome.request, api.CreateContainerRequest):
-                self._created[id_] = outcome.request.container
+            scene.after = apply(scene.before, outcome.adjusted, collected=True)
+            if self._script.made_up and isinstance(outcome.requested, api.CreateContainerRequest):
+                self._created[id_] = outcome.requested.container
         return scene

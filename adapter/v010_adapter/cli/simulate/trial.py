@@ -19,7 +19,11 @@ from v010_adapter.legacy import config
 IDX = "00"
 DEFAULT = "/tmp"  # noqa: S108 - it is checked
 """Where temporary directories are without TMPDIR."""
-MAIN = "import sys; from v010_adapter.cli.entry import main; sys.exit(main())"
+MAIN = (
+    'import logging, sys; logging.getLogger("v010_adapter.stderr").setLevel(logging.DEBUG);'
+    " from v010_adapter.cli.entry import main; sys.exit(main())"
+)
+"""The adapter, which shows what programs print on stderr: whoever tries a program wants to see that."""
 
 
 class Scratch(TemporaryDirectory[str]):

@@ -39,7 +39,7 @@ def as_json(scene: Scene) -> dict[str, Any]:
         "plugins": [
             {"name": one.plugin, "us": round(one.seconds * 1e6), "error": one.error} for one in outcome.answers
         ],
-        "adjust": to_dict(outcome.adjust) if outcome.adjust is not None else {},
+        "adjust": to_dict(outcome.adjusted) if outcome.adjusted is not None else {},
         "update": [to_dict(update) for update in outcome.update],
         "error": outcome.error,
         **({"spec": scene.after} if scene.after is not None else {}),
@@ -111,7 +111,7 @@ def _lines_of_changes(scene: Scene) -> Iterable[tuple[str, int]]:
         yield "the container is not changed", DIM
     for mark, path, value in changed:
         yield f"{mark} {path}  {value}", RED if mark == "-" else GREEN
-    outside = to_dict(outside_spec(*([scene.outcome.adjust] if scene.outcome.adjust else [])))
+    outside = to_dict(outside_spec(*([scene.outcome.adjusted] if scene.outcome.adjusted else [])))
     if outside:
         yield f"resolved by the runtime: {json.dumps(outside)}", GREEN
 
