@@ -26,6 +26,7 @@ from v010_adapter.cli.install import example
 
 from .interpreter import FIRST_LINE, PYTHON
 from .legacy.deviations import DEVIATIONS
+from .waiting import LIMIT
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -236,3 +237,29 @@ def test_the_examples_on_the_page_work(tmp_path: Path, nri_runtime: Node) -> Non
     words = ["-P", "-m", "pytest", "-q", "-p", "pytest_nri", "-p", "no:cacheprovider", str(tmp_path)]
     done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False)
     assert re.search(r"^2 passed in ", done.stdout, re.MULTILINE), done.stdout + done.stderr
+
+
+# ---- the protocol, and the events that come
+
+
+def test_each_rule_of_the_protocol_names_a_test_that_exists_or_its_source() -> None:
+    rows = re.findall(r"^\| (?!rule)(.+) \| (.+) \|$", (DOCS / "protocol.md").read_text(), re.MULTILINE)
+    assert len(rows) > 30
+    for rule, proof in rows:
+        named = re.findall(r"`(tests/[\w/]+\.py)(?:: (test_\w+))?`", proof)
+        assert named or re.match(r"(NRI pkg|ttrpc )", proof), rule
+        for path, test in named:
+            assert not test or f"def {test}(" in (ROOT / path).read_text(), rule
+
+
+def test_the_table_of_events_is_what_was_recorded() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import events, sys; sys.stdout.write(events.page())"],
+        cwd=DOCS,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT,
+    )
+    assert done.stderr == ""
+    assert done.stdout == (DOCS / "events.md").read_text()
