@@ -15,6 +15,7 @@ from v010_adapter.hooks.directory import JOURNAL, SYSTEMD_CAT
 from v010_adapter.hooks.match import NamedHook, adjustment
 from v010_adapter.hooks.model import STAGES, Hook, When
 from v010_adapter.host import paths
+from v010_adapter.programs.runner import Runner
 from v010_adapter.settings import HookFileSettings, HooksSettings
 
 from .hookdirs import PROGRAM, Watching, text
@@ -33,7 +34,7 @@ def test_a_container_gets_the_hooks_that_match_and_the_log_names_it(
     (tmp_path / "a.json").write_bytes(text(1, when=other))
     (tmp_path / "b.json").write_bytes(text(2, when='{"hasBindMounts": true}'))
     loop = Watching()
-    hooks = HookBridge(loop, HooksSettings(directories=(str(tmp_path),)))
+    hooks = HookBridge(loop, HooksSettings(directories=(str(tmp_path),)), Runner(loop))
     hooks.start(Runtime(nri=(0, 12, 5)))
     loop.until_in_force(hooks)
     [watched] = loop.watched
@@ -63,7 +64,7 @@ def inject(hooks: HookBridge, container: api.Container, response: api.CreateCont
 
 def begun(loop: Watching, **own: Any) -> HookBridge:
     """A bridge that has read the files of a directory."""
-    hooks = HookBridge(loop, HooksSettings(**own))
+    hooks = HookBridge(loop, HooksSettings(**own), Runner(loop))
     hooks.start(Runtime(nri=(0, 12, 5)))
     while not hooks.containers:
         loop.turn()
@@ -146,7 +147,7 @@ def test_with_the_journal_hooks_are_run_by_systemd_cat_where_it_can_work(
         installed.chmod(0o755)
     settings = HooksSettings(directories=(str(place),), output="journal", timeout=9)
     loop = Watching()
-    hooks = HookBridge(loop, settings, host_root=str(root))
+    hooks = HookBridge(loop, settings, Runner(loop), str(root))
     hooks.start(Runtime(nri=(0, 12, 5)))
     while not hooks.containers:
         loop.turn()
@@ -183,7 +184,9 @@ def test_precreate_hooks_stand_by_and_others_do_not(tmp_path: Path) -> None:
         (tmp_path / f"{name}.json").write_bytes(text(name).replace(b"prestart", stage.encode()))
     for standby in (0, 2):
         loop = Watching()
-        hooks = HookBridge(loop, HooksSettings(directories=(str(tmp_path),), precreate=True, standby=standby))
+        hooks = HookBridge(
+            loop, HooksSettings(directories=(str(tmp_path),), precreate=True, standby=standby), Runner(loop)
+        )
         hooks.start(Runtime(nri=(0, 12, 5)))
         loop.until_in_force(hooks)
         found = [(program.argv[1], count) for program, count in hooks.standby_programs()]
