@@ -14,6 +14,7 @@ from v010_adapter.host import trust
 from v010_adapter.settings import (
     MAX_LEVELS,
     MAX_SIZE,
+    HookFileSettings,
     HooksSettings,
     LegacySettings,
     LogSettings,
@@ -44,7 +45,8 @@ legacy:
     konfine: {onFailure: fail, onDeleteFailure: ignore, timeout: 3, killOnTimeout: false, events: [CreateContainer]}
     logger: {standby: 0}
 hooks:
-  {enabled: false, directories: [/etc/hooks.d], precreate: true, onFailure: ignore, standby: 3, podAnnotations: true}
+  {enabled: false, directories: [/etc/hooks.d], precreate: true, onFailure: ignore, standby: 3, podAnnotations: true,
+  timeout: 20, output: journal, notIn: [kube-system], files: {a.json: {notIn: []}, b.json: {}}}
 runtime: {failRequest: true}
 metrics: {listen: 127.0.0.1:8891}
 log: {level: debug, format: json, target: stderr, secrets: true}
@@ -68,14 +70,16 @@ def test_every_key_is_read() -> None:
     directories = ("/etc/hooks.d",)
     hooks = HooksSettings(
         enabled=False, directories=directories, precreate=True, fail_create=False, standby=3, pod_annotations=True,
-        trust=trust.off,
+        timeout=20, output="journal", not_in=frozenset(["kube-system"]), trust=trust.off,
+        files={"a.json": HookFileSettings(frozenset()), "b.json": HookFileSettings()},
     )  # fmt: skip
     log = LogSettings("debug", "json", "stderr", True)
     listen = ("127.0.0.1:8891",)
     assert given == Settings(
         host_root="/host", legacy=given.legacy, hooks=hooks, log=log, fail_request=True, metrics_listen=listen
     )
-    for one, default in ((given.legacy, LegacySettings()), (given.log, LogSettings())):
+    of_hooks = hooks._replace(watch=False)  # which no key sets
+    for one, default in ((given.legacy, LegacySettings()), (of_hooks, HooksSettings()), (given.log, LogSettings())):
         assert all(map(ne, one, default)), "this test would not see a key that is not read"
 
 
@@ -93,6 +97,11 @@ def test_some_settings_depend_on_others() -> None:
         assert parse(f"hooks: {{enabled: {word}}}", "conf.yaml")[0].hooks.enabled is enabled, "as the runtime needs"
     own = LegacySettings(standby=2, plugins={"a": PluginSettings(standby=0), "b": PluginSettings()})
     assert [own.of(type_, "standby") for type_ in "abc"] == [0, 2, 2], "a plugin's own number comes first"
+    files = {"a": HookFileSettings(frozenset()), "b": HookFileSettings(), "c": HookFileSettings(frozenset(["x"]))}
+    hooks = HooksSettings(not_in=frozenset(["y"]), files=files)
+    assert [{*hooks.not_in_of(file)} for file in "abcd"] == [set(), {"y"}, {"x"}, {"y"}], (
+        "a file's own list comes first"
+    )
 
 
 def test_the_default_file_may_be_absent_and_paths_are_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -185,6 +194,10 @@ VALUES = {  # key: good values, bad values
     "hooks.podAnnotations": (["true", "false"], ["auto", "~"]),
     "hooks.enabled": (["auto", "true", "false", "yes"], ["1", "~", "'true'", "Auto", "[]"]),
     "hooks.directories": (["[]", "[/a]", "[/a, /b]"], ["/a", "[a]", "~", "{/a: /b}"]),
+    "hooks.timeout": (["0", "1", "1000000000"], ["-1", "1000000001", "0.5", "true", "'1'", "10s", "~"]),
+    "hooks.output": (["runtime", "journal"], ["Journal", "true", "~", "syslog"]),
+    "hooks.notIn": (["[]", "[kube-system]"], ["kube-system", "['']", "[1]", "~"]),
+    "hooks.files.a.notIn": (["[]", "[kube-system, b]"], ["b", "['']", "[1]", "~"]),
     "hooks.standby": (["0", "1"], ["-1", "101", "~"]),
     "runtime.reserve": (["auto", "0", "0.5"], ["-1", "x", "true", ".inf"]),
     "runtime.socket": (["/run/nri.sock"], ["nri.sock", "7", "[]"]),
@@ -239,8 +252,11 @@ def test_good_values_are_taken_and_bad_ones_are_named_with_their_line_while_the_
             assert str(error).startswith(f"conf.yaml:{line}: {key}: "), value
             assert "\n" not in str(error)
             assert given.legacy.plugins in ({}, {"a": PluginSettings()})
-            legacy = given.legacy._replace(plugins={})
-            assert given._replace(legacy=legacy) == DEFAULTS._replace(legacy=DEFAULTS.legacy._replace(config=config))
+            assert given.hooks.files in ({}, {"a": HookFileSettings()})
+            legacy, hooks = given.legacy._replace(plugins={}), given.hooks._replace(files={})
+            assert given._replace(legacy=legacy, hooks=hooks) == DEFAULTS._replace(
+                legacy=DEFAULTS.legacy._replace(config=config)
+            )
 
 
 def test_an_unknown_key_is_named_with_its_line_and_the_known_ones() -> None:
