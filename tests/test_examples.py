@@ -59,7 +59,7 @@ def install(tmp_path: Path) -> Install:
 
 def test_every_example_is_tested_and_can_be_executed() -> None:
     examples = list(EXAMPLES.glob("*.py"))
-    assert {path.stem for path in examples} == {*MADE, "dra_driver", "agent"}
+    assert {path.stem for path in examples} == {*MADE, "dra_driver", "agent", "device"}
     assert all(os.access(path, os.X_OK) for path in examples)
 
 
@@ -121,6 +121,22 @@ def test_the_one_shot_mounts_a_file_into_containers_with_a_gpu(tmp_path: Path) -
         (tmp_path / "pod.json").write_text(json.dumps(pod))
         line = simulated("-legacy", EXAMPLES / "gpu-config", "-container", tmp_path / "pod.json")
         assert [mount["destination"] for mount in (line["adjust"] or {}).get("mounts", [])] == mounted
+
+
+def test_the_device_plugin_lets_a_container_start_when_its_device_is_there(
+    install: Install, nri_runtime: Node, tmp_path: Path
+) -> None:
+    nri_runtime.add(install("device").path)
+    device = tmp_path / "device"
+    with nri_runtime.created({"annotations": {"device.example.com/path": str(device)}}) as container:
+        assert not container.start().error
+        assert container.is_held
+        with nri_runtime.created(id="other") as other:
+            assert not other.start().error
+            assert other.runs(), "it needs no device"
+        assert container.is_held
+        device.touch()
+        assert container.runs()
 
 
 def test_the_agent_mounts_what_pods_ask_for_under_one_runtime_after_another(nri_runtime: Node, tmp_path: Path) -> None:

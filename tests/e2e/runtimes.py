@@ -18,6 +18,7 @@ ONLY = {
     **dict.fromkeys(("guarded", "from-adapter", "from-1.6"), (OLDEST, NEWEST)),
     **dict.fromkeys(("installing", "large", "on-k3s", "from-injector"), (NEWEST,)),
     "from-cri-o": ("cri-o-1.34.0",),
+    "holding": (OLDEST, NEWEST, "cri-o-1.34.0"),
     "docker": (),
 }
 """The setups that are tried with these runtimes only."""

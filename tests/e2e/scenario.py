@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.e2e import adjusting, build, docker, guarded, guides, large
+from tests.e2e import adjusting, build, docker, guarded, guides, holding, large
 from tests.e2e.checks import Call, Evidence, errors, judge
 from tests.e2e.launched import Launched, Syslog
 from tests.e2e.pod import STATE, Cri, HarnessError, command, until
@@ -38,12 +38,13 @@ SETUPS = {
     "adjusting": adjusting.PROGRAM.relative_to(REPOSITORY),
     "guarded": Path("/etc/nri/guarded/conf.json"),
     "large": large.CONF,
+    "holding": holding.PLUGIN,
     "docker": docker.PROGRAM.relative_to(REPOSITORY),
     **{guide: page.relative_to(REPOSITORY) for guide, page in guides.GUIDES.items()},
 }
 """Where the legacy plugins are configured: where everybody looks, or in a file that only the adapter knows of. Or a
 plugin and hooks that adjust containers, or large ones. Or legacy plugins, while the adapter, which the runtime has
-launched, and the runtime are killed and come back. Or what a guide starts from.
+launched, and the runtime are killed and come back. Or a plugin of the stub alone. Or what a guide starts from.
 """
 MOUNTS = "/proc/self/ns/mnt"
 LAUNCHED = Path("/opt/nri/plugins/00-v010-adapter")
@@ -190,6 +191,11 @@ RUNS = {
         lambda _: large.prepare(),
         launched(large.SETTINGS, lambda runtime, cri, _: large.play(cri, runtime)),
         lambda _: (large.REFUSED,),
+    ),
+    "holding": Run(
+        "containers whose start a plugin holds",
+        lambda _: holding.prepare(),
+        lambda runtime, _: holding.play(runtime),
     ),
     "docker": Run(
         "containers that a plugin adjusts, or fails",

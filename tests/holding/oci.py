@@ -46,10 +46,14 @@ class Runtime:
         shutil.copy("/usr/bin/busybox", rootfs / "bin/busybox")
         self.made: list[Container] = []
 
+    @property
+    def line(self) -> list[str]:
+        """The command line without a command."""
+        return [*self._enter, *RUNTIMES[self.name], "--root", str(self.root)]
+
     def run(self, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
         """Runs a command of the runtime."""
-        line = [*self._enter, *RUNTIMES[self.name], "--root", str(self.root), *words]
-        return subprocess.run(line, check=False, text=True, timeout=LIMIT, **{**QUIET, **options})
+        return subprocess.run([*self.line, *words], check=False, text=True, timeout=LIMIT, **{**QUIET, **options})
 
     def create(self, *program: str) -> Container:
         """Creates a container, whose program writes a line to `ran` first."""

@@ -89,10 +89,9 @@ def test_plugins_see_and_change_a_large_container_as_any_other(node: Node, monke
     assert got["results"] == [{"plugin": "", "version": "", "error": "", "metadata": {"k": "v"}}]
 
 
-@pytest.mark.parametrize("name", EVENTS)
-def test_the_daemon_itself_makes_and_reads_nothing_of_a_large_container(
-    node: Node, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+@pytest.fixture
+def nothing_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails what makes or reads a large container in this process."""
     daemon = os.getpid()
 
     def apart_only(of: Any, name: str) -> None:
@@ -109,10 +108,26 @@ def test_the_daemon_itself_makes_and_reads_nothing_of_a_large_container(
         *((AnswerBuilder, "_encode"), (request, "_spec")),
     ):
         apart_only(of, name_)
+
+
+@pytest.mark.usefixtures("nothing_here")
+@pytest.mark.parametrize("name", EVENTS)
+def test_the_daemon_itself_makes_and_reads_nothing_of_a_large_container(node: Node, name: str) -> None:
     wishes = EDIT if name == "CreateContainer" else {"metadata": {"k": "v"}}
     configured(node, name).plugins(a=saying(**wishes), b="answer")
     assert outcome(node, event(node, name)) == "ok"
     assert [len(got["spec"]["mounts"]) for got in node.requests("b")] == [1]
+
+
+@pytest.mark.usefixtures("nothing_here")
+def test_that_is_so_if_the_next_plugin_gets_the_whole_container_and_the_first_what_its_create_knew(node: Node) -> None:
+    configured(node, "RemoveContainer", plugins="b").plugins(a="answer", b="answer")
+    for name in ("StartContainer", "RemoveContainer"):
+        assert outcome(node, event(node, name)) == "ok"
+    assert [(got["state"], "mounts" in got["spec"]) for got in node.requests("a")] == [
+        ("create", False), ("delete", False)
+    ]  # fmt: skip
+    assert [(got["state"], "mounts" in got["spec"]) for got in node.requests("b")] == [("delete", True)]
 
 
 WHERE = pytest.mark.parametrize("where", ["request", "result"])

@@ -333,6 +333,17 @@ def test_a_container_stays_locked_when_its_pod_is_free_again(start: Start) -> No
     assert [second.lock("pod", id_) for id_ in ("c1", "c2")] == [False, True]
 
 
+def test_a_lock_that_an_adapter_has_is_not_asked_for_again(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each job of an id locks it; one call of the kernel suffices."""
+    own = start().turns
+    assert own.lock("pod", "c1")
+    monkeypatch.setattr(turns_file, "fcntl", None)
+    assert own.lock("pod", "c1")
+    own.unlock("pod", "c1")
+    monkeypatch.undo()
+    own.unlock("pod", "c1")
+
+
 def test_an_id_that_is_locked_twice_is_free_after_the_second_unlock(start: Start) -> None:
     first, second = (start().turns for _ in range(2))
     assert first.lock("pod", "c1")

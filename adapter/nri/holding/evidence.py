@@ -13,6 +13,8 @@ from nri.errors import NRIError
 
 FIFO = "exec.fifo"
 """The name of the FIFO in the runtime's directory of a container, in runc and crun."""
+ASIDE = FIFO + ".held"
+"""The name of the runtime's own FIFO while the container is held."""
 MAX_DESCRIPTORS = 256
 """Descriptors of a process that are looked at. An init has about twenty; a program may open a million."""
 O_PATH = 0o10000000
@@ -118,8 +120,10 @@ def _fifo(pid: int, id_: str) -> tuple[str, str, os.stat_result]:
     Raises NotHeld and OSError.
     """
     for number, path in _descriptors(pid, id_):
-        if os.path.basename(path) != FIFO:
+        if os.path.basename(path) == ASIDE:
             raise NotHeld(Missing.ALREADY_HELD, path)
+        if os.path.basename(path) != FIFO:  # `start` has removed it
+            continue
         directory, status = _reached(os.path.dirname(path), pid)
         its = os.stat(f"/proc/{pid}/fd/{number}")
         if (its.st_dev, its.st_ino) != (status.st_dev, status.st_ino):
@@ -173,10 +177,10 @@ def _is_in(pid: int, cgroups_path: str) -> bool:
             paths = [line.rstrip("\n").split(":", 2)[2] for line in file]
     except OSError:
         return False
-    return any(_is_below(path, wanted) for path in paths)
+    return any(is_below(path, wanted) for path in paths)
 
 
-def _is_below(path: str, wanted: str) -> bool:
+def is_below(path: str, wanted: str) -> bool:
     """Whether a path of /proc/PID/cgroup is a cgroup, or below it.
 
     To a program in a cgroup namespace, the cgroups of others begin with `/..`, and lack what they have in common with

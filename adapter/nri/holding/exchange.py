@@ -10,10 +10,8 @@ import stat
 from contextlib import suppress
 
 from nri.cgroup import start_time
-from nri.holding.evidence import FIFO, Missing, NotHeld, Waiting, still_waits
+from nri.holding.evidence import ASIDE, FIFO, Missing, NotHeld, Waiting, still_waits
 
-ASIDE = FIFO + ".held"
-"""The name of the runtime's own FIFO while the container is held."""
 _EXCHANGE = 2
 """RENAME_EXCHANGE of linux/fs.h."""
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -93,6 +91,29 @@ class Fifos:
         except OSError:
             return False
         return (there.st_dev, there.st_ino) == (own.st_dev, own.st_ino) and still_waits(self.init)
+
+    def has_start(self) -> bool:
+        """Whether a `start` has the runtime's FIFO open: it came before the exchange.
+
+        To look is harmless: the other end, which waits for its partner, counts as a writer already, so that nobody
+        reads an end of file.
+        """
+        if self.init.writes:
+            end = self.open_runtimes(os.O_WRONLY)  # fails without a reader
+            if end is not None:
+                os.close(end)
+            return end is not None
+        reader = os.open(f"/proc/self/fd/{self.runtimes}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            byte = os.read(reader, 1)
+        except BlockingIOError:  # there is a writer
+            return True
+        finally:
+            os.close(reader)
+        if byte and (writer := self.open_runtimes(os.O_WRONLY)) is not None:
+            os.write(writer, byte)  # it belongs to the init
+            os.close(writer)
+        return bool(byte)
 
     def put_back(self) -> None:
         """Puts the runtime's FIFO in its place again, if ours is there. A `start` may still wait at ours."""

@@ -54,8 +54,7 @@ class Hold:
         self._holds = holds
         self._on_failure = on_failure
         self._end: HoldEnd | None = None
-        self.is_late = False
-        """Whether the limit has ended the hold, as far as the plugin has been told."""
+        self._is_late = False
 
     @property
     def end(self) -> HoldEnd | None:
@@ -63,6 +62,11 @@ class Hold:
         if self._end is None:
             self._holds.look()
         return self._end
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the limit has ended the hold."""
+        return self.end is not None and self._is_late
 
     def let_go(self) -> HoldEnd:
         """Lets the container start. Returns how the hold has ended: the limit may have been earlier."""
@@ -90,7 +94,7 @@ class Hold:
     def over(self, fields: dict[str, str]) -> None:
         """Takes what the keeper tells of the end."""
         self._end = HoldEnd(fields["over"])
-        self.is_late = bool(fields["late"])
+        self._is_late = bool(fields["late"])
 
 
 class Holds:
@@ -164,6 +168,11 @@ class Holds:
         """Returns the descriptor that can be read when a hold has ended, -1 if there is no keeper."""
         return -1 if self._keeper is None else self._keeper.socket.fileno()
 
+    @property
+    def keeper(self) -> int:
+        """The pid of the keeper, 0 if none runs."""
+        return 0 if self._keeper is None else self._keeper.pid
+
     def look(self) -> None:
         """Takes what the keeper has told meanwhile. A keeper that was killed is started again."""
         with self._lock:
@@ -209,9 +218,9 @@ class KeeperProcess:
     def __init__(self, directory: str) -> None:
         """Starts it, and waits until it has taken over what is left. Raises NotHeld."""
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._pid = 0
+        self.pid = 0
         try:
-            self._pid = os.posix_spawn(
+            starter = os.posix_spawn(
                 sys.executable,
                 [sys.executable, "-I", "-S", "-c", _KEEPER, os.path.dirname(nri.__file__), directory],
                 {},
@@ -228,9 +237,13 @@ class KeeperProcess:
             raise NotHeld(Missing.NO_KEEPER, str(error)) from None
         finally:
             theirs.close()
-        if not self.has_told(START) or not self.receive():
+        told = self.receive() if self.has_told(START) else {}
+        with suppress(ChildProcessError):  # a program may reap all children itself
+            os.waitpid(starter, 0)
+        if not told:
             self.close()
             raise NotHeld(Missing.NO_KEEPER)
+        self.pid = int(told["ready"])
 
     def has_told(self, timeout: float) -> bool:
         """Waits for a message, or for the keeper's end."""
@@ -250,11 +263,8 @@ class KeeperProcess:
         return decoded(message) if message else {}
 
     def close(self) -> None:
-        """Closes the socket: the keeper ends its holds. Reaps a keeper that has ended."""
+        """Closes the socket: the keeper ends its holds, and itself."""
         self.socket.close()
-        with suppress(ChildProcessError):
-            if self._pid:
-                os.waitpid(self._pid, os.WNOHANG)
 
 
 def directory_of(name: str, idx: str) -> str:

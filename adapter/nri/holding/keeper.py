@@ -67,7 +67,7 @@ class Held:
         """Goes on until there is something to wait for; returns False when all is done."""
         try:
             self.fds, self.moment = next(self._steps)
-        except StopIteration:
+        except (StopIteration, OSError):  # the last step has put everything back
             return False
         return True
 
@@ -91,7 +91,8 @@ class Held:
         waits = still_waits(self._fifos.init)
         self._fifos.put_back()
         self.end = HoldEnd.LET_GO if waits else self._unheld()
-        yield from self._written_by_init() if self._fifos.init.writes else self._read_by_init()
+        if waits:
+            yield from self._written_by_init() if self._fifos.init.writes else self._read_by_init()
 
     def _refuse(self) -> Steps:
         if not still_waits(self._fifos.init):
@@ -118,9 +119,7 @@ class Held:
     def _read_by_init(self) -> Steps:
         """Passes the byte of crun's start on, if it waits at our FIFO. A reader at ours lets it write."""
         fifos = self._fifos
-        come = fifos.open_own(os.O_RDONLY)
-        to = fifos.open_runtimes(os.O_WRONLY) if still_waits(fifos.init) else None
-        yield from self._pass_on(come, to)
+        yield from self._pass_on(fifos.open_own(os.O_RDONLY), fifos.open_runtimes(os.O_WRONLY))
 
     def _pass_on(self, come: int | None, to: int | None) -> Steps:
         """Passes a byte from one FIFO to the other, as long as the init waits."""
@@ -151,18 +150,18 @@ def renewed(reader: int) -> int:
 class Keeper:
     """Serves one plugin."""
 
-    def __init__(self, socket: int, directory: str) -> None:
-        """Takes the socket to the plugin, and the directory of the records."""
+    def __init__(self, socket: int, directory: str, owner: int) -> None:
+        """Takes the socket to the plugin, the directory of the records, and the plugin's pid."""
         self._socket = socket
         self._records = Records(directory)
         self._held: dict[str, Held] = {}
-        self._owner = os.getppid()
-        self._owner_started = start_time(self._owner)
+        self._owner = owner
+        self._owner_started = start_time(owner)
 
     def run(self) -> None:
         """Serves the plugin until it has ended, and no container is held any more."""
         self._take_over()
-        self._tell(ready="yes")
+        self._tell(ready=os.getpid())
         has_plugin = True
         while has_plugin or self._held:
             ready = self._wait(has_plugin)
@@ -192,7 +191,10 @@ class Keeper:
 
     def _serve(self) -> bool:
         """Serves a request; returns False if the plugin has ended."""
-        message = os.read(self._socket, MAX_MESSAGE)
+        try:
+            message = os.read(self._socket, MAX_MESSAGE)
+        except ConnectionResetError:  # the plugin has ended before it has read all
+            message = b""
         if not message:
             return False
         request = decoded(message)
@@ -238,7 +240,7 @@ class Keeper:
             self._records.remove(id_, record)
             raise
         held = Held(fifos, until, at_end, self._records, record)
-        has_started = not fifos.is_in_place()
+        has_started = fifos.has_start() or not fifos.is_in_place()
         if has_started:  # between the two looks: put everything back, and pass on what has come
             held.wanted = HoldEnd.LET_GO
         if held.go_on():
@@ -259,28 +261,28 @@ class Keeper:
             raise NotHeld(Missing.NO_RECORD, str(error)) from None
 
     def _take_over(self) -> None:
-        """Takes the holds of keepers that have ended: those of this plugin go on, those of dead plugins end now."""
+        """Takes the holds of keepers that have ended: those of this plugin go on, those of dead plugins end now.
+
+        Those of another plugin that lives are left to it until their limit, as its next keeper takes them.
+        """
         for id_, record, fields in self._records.left():
             try:
-                held = self._left(record, fields)
-            except (OSError, ValueError, KeyError):  # the process has gone, or the record was not finished
+                owner, until = int(fields["owner"]), float(fields["until"])
+                lives = start_time(owner) == int(fields["owner_started"])
+                if lives and owner != self._owner and time.monotonic() < until:
+                    os.close(record)
+                    continue
+                fifos = Fifos(_init(fields))
+                at_end = HoldEnd(fields["at_end"])
+            except (OSError, ValueError, KeyError):  # its container has gone, or the record was not finished
                 self._records.remove(id_, record)
                 continue
+            fifos.take_over()
+            held = Held(fifos, until, at_end, self._records, record)
+            if not lives:
+                held.wanted = at_end
             if held.go_on():
                 self._held[id_] = held
-
-    def _left(self, record: int, fields: dict[str, str]) -> Held:
-        """Returns the hold of a record. Raises OSError, ValueError, KeyError."""
-        pid, started, device, inode = (int(fields[name]) for name in ("pid", "started", "device", "inode"))
-        writes = fields["writes"] == "1"
-        init = Waiting(fields["id"], pid, started, fields["boot"], fields["directory"], device, inode, writes)
-        fifos = Fifos(init)
-        fifos.take_over()
-        held = Held(fifos, float(fields["until"]), HoldEnd(fields["at_end"]), self._records, record)
-        owner, started = int(fields["owner"]), int(fields["owner_started"])
-        if start_time(owner) != started:
-            held.wanted = held.at_end
-        return held
 
     def _tell_end(self, id_: str, end: HoldEnd, is_late: bool = False) -> None:
         self._tell(id=id_, over=end.value, late="yes" if is_late else "")
@@ -290,8 +292,18 @@ class Keeper:
             os.write(self._socket, encoded(fields))
 
 
+def _init(fields: dict[str, str]) -> Waiting:
+    """Returns the init of a record. Raises ValueError, KeyError."""
+    pid, started, device, inode = (int(fields[name]) for name in ("pid", "started", "device", "inode"))
+    writes = fields["writes"] == "1"
+    return Waiting(fields["id"], pid, started, fields["boot"], fields["directory"], device, inode, writes)
+
+
 def main(directory: str) -> None:
-    """Runs a keeper, whose parent is the plugin."""
+    """Runs a keeper. The parent is the plugin, which has no child afterwards: the keeper is its grandchild."""
+    owner = os.getppid()
+    if os.fork():
+        os._exit(0)
     os.chdir("/")
     os.umask(0o077)
     for name in os.listdir("/proc/self/fd"):
@@ -299,4 +311,4 @@ def main(directory: str) -> None:
             with suppress(OSError):
                 os.close(int(name))
     os.set_blocking(SOCKET, False)
-    Keeper(SOCKET, directory).run()
+    Keeper(SOCKET, directory, owner).run()

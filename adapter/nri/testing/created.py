@@ -42,9 +42,10 @@ class Created:
     ) -> None:
         """Takes the request of its StartContainer, without pid and cgroup, and the function that plays it."""
         self._play = play
-        self._directory = Path(mkdtemp(prefix="nri-"), request.container.id)
-        self._directory.mkdir(0o711)
-        self._fifo = self._directory / FIFO
+        self.directory = Path(mkdtemp(prefix="nri-"), request.container.id)
+        """The runtime's directory of the container, which has the FIFO."""
+        self.directory.mkdir(0o711)
+        self._fifo = self.directory / FIFO
         os.mkfifo(self._fifo, 0o622)
         its = self._fifo.stat()
         self._runtimes = its.st_dev, its.st_ino
@@ -106,7 +107,7 @@ class Created:
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
-        shutil.rmtree(self._directory.parent, ignore_errors=True)
+        shutil.rmtree(self.directory.parent, ignore_errors=True)
 
     def __enter__(self) -> Self:
         return self

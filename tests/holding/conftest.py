@@ -1,0 +1,30 @@
+"""Fixtures: a runtime with a directory of its own, and a plugin's holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nri.holding.holds import Holds
+
+from .oci import RUNTIMES, Runtime, missing
+
+
+@pytest.fixture(params=RUNTIMES)
+def oci(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runtime]:
+    """runc or crun."""
+    if reason := missing(request.param):
+        pytest.skip(reason)
+    runtime = Runtime(request.param, tmp_path)
+    yield runtime
+    runtime.clear()
+
+
+@pytest.fixture
+def holds(tmp_path: Path) -> Iterator[Holds]:
+    """The holds of a plugin, which ends with the test."""
+    holds = Holds(str(tmp_path / "holds"))
+    yield holds
+    holds.close()

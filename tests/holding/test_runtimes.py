@@ -1,0 +1,318 @@
+"""Holds with runc and crun, without NRI: nothing executes before its time, and no program that runs is disturbed."""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from nri import HoldEnd, Missing, NotHeld, api
+from nri.holding.evidence import ASIDE, FIFO
+from nri.holding.holds import Hold, Holds, OnFailure
+
+from ..processes import gone
+from ..waiting import LIMIT
+from .oci import Container, Runtime, until
+
+FOR_EVER = 90.0
+LATE = int(os.environ.get("LATE_HOLDS", "20"))
+"""How often a hold comes about when the container starts."""
+LATEST = 0.3
+"""Seconds between the start and the hold, at most."""
+
+
+def described(container: Container) -> api.Container:
+    linux = api.LinuxContainer(cgroups_path=container.cgroup)
+    return api.Container(id=container.id, pid=container.pid, linux=linux)
+
+
+def hold(holds: Holds, container: Container, limit: float = FOR_EVER, on_failure: OnFailure = "fail") -> Hold:
+    return holds.hold(described(container), "pod", limit, on_failure, LIMIT)
+
+
+def no_files(container: Container) -> bool:
+    """Whether the runtime's directory of a container has no FIFO."""
+    directory = container.runtime.root / container.id
+    return not {path.name for path in directory.iterdir()} & {FIFO, ASIDE}
+
+
+def waits_for_start(container: Container) -> None:
+    """Waits for the process of the runtime's start. It may not wait at the FIFO yet: nothing tells of that."""
+
+    def has_come() -> bool:
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):
+                words = path.read_bytes().split(b"\0")
+                if b"start" in words and container.id.encode() in words and b"unshare" not in words:
+                    return True
+        return False
+
+    until(has_come, "the start has come")
+
+
+# ---- let go, refused, at the limit
+
+
+def test_a_container_that_is_held_starts_when_it_is_let_go(oci: Runtime, holds: Holds) -> None:
+    container = oci.create()
+    held = hold(holds, container)
+    start = container.start()
+    waits_for_start(container)
+    assert (container.state, container.has_run, held.end, start.is_alive()) == ("created", 0, None, True)
+    assert held.let_go() is HoldEnd.LET_GO
+    assert start.ended() == (0, "")
+    container.until_run()
+    assert (container.state, container.has_run) == ("running", 1)
+    until(partial(no_files, container), "nothing is left of the hold")
+
+
+def test_a_container_that_is_refused_does_not_start(oci: Runtime, holds: Holds) -> None:
+    container = oci.create()
+    held = hold(holds, container)
+    start = container.start()
+    waits_for_start(container)
+    assert held.refuse() is HoldEnd.REFUSED
+    assert start.ended()[0] != 0
+    assert (container.state, container.has_run) == ("stopped", 0)
+
+
+def test_what_is_let_go_before_its_start_starts_as_if_nothing_had_been(oci: Runtime, holds: Holds) -> None:
+    container = oci.create()
+    assert hold(holds, container).let_go() is HoldEnd.LET_GO
+    assert container.start().ended() == (0, "")
+    container.until_run()
+    assert container.state == "running"
+    until(partial(no_files, container), "nothing is left of the hold")
+
+
+def test_what_is_refused_before_its_start_does_not_start(oci: Runtime, holds: Holds) -> None:
+    container = oci.create()
+    assert hold(holds, container).refuse() is HoldEnd.REFUSED
+    assert container.start().ended()[0] != 0
+    assert container.has_run == 0
+
+
+@pytest.mark.parametrize("on_failure", ["fail", "ignore"])
+def test_the_limit_ends_a_hold_by_its_policy(oci: Runtime, holds: Holds, on_failure: OnFailure) -> None:
+    container = oci.create()
+    held = hold(holds, container, 0.2, on_failure)
+    code, _ = container.start().ended()
+    select.select([holds], [], [], LIMIT)
+    assert held.is_late == (held.end is not None)
+    if on_failure == "fail":
+        assert (held.end, code != 0, container.has_run) == (HoldEnd.REFUSED, True, 0)
+    else:
+        container.until_run()
+        assert (held.end, code) == (HoldEnd.LET_GO, 0)
+    assert held.let_go() is held.end, "it is over"
+
+
+def test_containers_are_held_side_by_side(oci: Runtime, holds: Holds) -> None:
+    first, second = oci.create(), oci.create()
+    both = [hold(holds, first), hold(holds, second)]
+    starts = [first.start(), second.start()]
+    assert both[1].let_go() is HoldEnd.LET_GO
+    assert starts[1].ended() == (0, "")
+    assert (holds.held(), first.has_run) == ([both[0]], 0)
+    assert both[0].refuse() is HoldEnd.REFUSED
+    assert starts[0].ended()[0] != 0
+
+
+# ---- somebody else ends it
+
+
+@pytest.mark.parametrize("words", [("delete", "--force", "ID"), ("kill", "ID", "KILL")])
+def test_a_container_that_is_deleted_or_killed_while_it_is_held_never_runs(
+    oci: Runtime, holds: Holds, words: tuple[str, ...]
+) -> None:
+    container = oci.create()
+    held = hold(holds, container)
+    start = container.start()
+    waits_for_start(container)
+    assert oci.run(*(container.id if word == "ID" else word for word in words)).returncode == 0
+    assert start.ended()[0] != 0
+    until(lambda: held.end is not None, "the keeper tells of the end")
+    assert (held.end, container.has_run) == (HoldEnd.GONE, 0)
+    assert held.let_go() is HoldEnd.GONE
+
+
+def test_a_start_that_gives_up_may_come_again(oci: Runtime, holds: Holds) -> None:
+    """As by the deadline of a CRI call, whose runtime would then kill the container."""
+    container = oci.create()
+    held = hold(holds, container)
+    line = [*oci.line, "start", container.id]
+    first = subprocess.Popen(line, stderr=subprocess.DEVNULL, start_new_session=True)
+    waits_for_start(container)
+    os.killpg(first.pid, signal.SIGKILL)
+    first.wait(LIMIT)
+    assert held.let_go() is HoldEnd.LET_GO
+    assert container.start().ended() == (0, "")
+    container.until_run()
+
+
+# ---- the plugin, the keeper, or both are killed
+
+
+@contextmanager
+def holder(
+    container: Container, directory: str, limit: float, on_failure: str, *more: str
+) -> Iterator[tuple[int, int]]:
+    """A plugin's program that holds a container: its pid and that of its keeper."""
+    words = [directory, container.id, str(container.pid), container.cgroup, str(limit), on_failure, *more]
+    line = [sys.executable, "-m", "tests.holding.holder", *words]
+    with subprocess.Popen(line, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process.pid, int(process.stdout.readline())
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("on_failure", ["fail", "ignore"])
+def test_the_keeper_ends_the_hold_of_a_plugin_that_was_killed(
+    oci: Runtime, tmp_path: Path, on_failure: OnFailure
+) -> None:
+    container = oci.create()
+    with holder(container, str(tmp_path / "holds"), FOR_EVER, on_failure) as (plugin, keeper):
+        start = container.start()
+        waits_for_start(container)
+        os.kill(plugin, signal.SIGKILL)
+        code, _ = start.ended()
+        gone(keeper)
+    if on_failure == "ignore":
+        container.until_run()
+    assert (code == 0, container.has_run) == (on_failure == "ignore", int(on_failure == "ignore"))
+    assert list((tmp_path / "holds").iterdir()) == []
+
+
+@pytest.mark.parametrize("on_failure", ["fail", "ignore"])
+def test_the_limit_ends_the_hold_of_a_plugin_that_is_stopped(
+    oci: Runtime, tmp_path: Path, on_failure: OnFailure
+) -> None:
+    container = oci.create()
+    with holder(container, str(tmp_path / "holds"), 0.3, on_failure) as (plugin, _):
+        os.kill(plugin, signal.SIGSTOP)
+        end = container.start().ended()
+    assert (end[0] == 0) == (on_failure == "ignore"), end
+    if on_failure == "ignore":
+        container.until_run()
+    assert container.has_run == int(on_failure == "ignore")
+
+
+@pytest.mark.parametrize("on_failure", ["fail", "ignore"])
+def test_the_next_plugin_ends_what_is_left_of_a_plugin_and_its_keeper(
+    oci: Runtime, holds: Holds, on_failure: OnFailure
+) -> None:
+    container = oci.create()
+    with holder(container, holds.directory, FOR_EVER, on_failure) as (plugin, keeper):
+        os.kill(plugin, signal.SIGSTOP)
+        os.kill(keeper, signal.SIGKILL)
+        gone(keeper)
+        start = container.start()
+        waits_for_start(container)
+        holds.end_left()
+        assert (container.state, start.is_alive()) == ("created", True), "its plugin lives"
+        os.kill(plugin, signal.SIGKILL)
+        gone(plugin)
+    assert (container.state, start.is_alive()) == ("created", True)
+    holds.end_left()
+    assert (start.ended()[0] == 0) == (on_failure == "ignore")
+    if on_failure == "ignore":
+        container.until_run()
+    assert container.has_run == int(on_failure == "ignore")
+    until(lambda: os.listdir(holds.directory) == [], "no record is left")
+
+
+def test_a_plugin_goes_on_with_its_holds_under_the_next_keeper(oci: Runtime, holds: Holds) -> None:
+    container, other = oci.create(), oci.create()
+    held = hold(holds, container)
+    start = container.start()
+    waits_for_start(container)
+    os.kill(holds.keeper, signal.SIGKILL)
+    gone(holds.keeper)
+    assert held.end is None
+    second = hold(holds, other)
+    assert (container.state, container.has_run, start.is_alive()) == ("created", 0, True)
+    assert (held.let_go(), second.let_go()) == (HoldEnd.LET_GO, HoldEnd.LET_GO)
+    assert start.ended() == (0, "")
+    container.until_run()
+
+
+def test_what_has_ended_under_no_keeper_is_cleared_away(oci: Runtime, holds: Holds) -> None:
+    container = oci.create()
+    held = hold(holds, container)
+    start = container.start()
+    waits_for_start(container)
+    os.kill(holds.keeper, signal.SIGKILL)
+    gone(holds.keeper)
+    os.kill(container.pid, signal.SIGKILL)
+    gone(container.pid)
+    assert held.let_go() is HoldEnd.GONE
+    assert start.ended()[0] != 0
+    assert os.listdir(holds.directory) == []
+
+
+def test_a_plugin_that_is_killed_before_it_has_read_of_the_end_does_not_end_the_keeper(
+    oci: Runtime, tmp_path: Path
+) -> None:
+    """A socket with unread messages is reset, not just closed."""
+    first, second = oci.create(), oci.create()
+    with holder(first, str(tmp_path / "holds"), FOR_EVER, "ignore", described(second).SerializeToString().hex()) as (
+        plugin,
+        keeper,
+    ):
+        starts = [first.start(), second.start()]
+        os.kill(plugin, signal.SIGSTOP)
+        os.kill(first.pid, signal.SIGKILL)
+        assert starts[0].ended()[0] != 0
+        os.kill(plugin, signal.SIGKILL)
+        gone(keeper)
+    assert starts[1].ended() == (0, "")
+    second.until_run()
+
+
+# ---- too late
+
+
+@pytest.mark.parametrize("how", ["let_go", "refuse"])
+def test_a_hold_that_comes_about_when_the_container_starts_disturbs_no_program(
+    oci: Runtime, holds: Holds, seed: int, how: str
+) -> None:
+    chance = random.Random(seed)  # noqa: S311
+    seen = {"held": 0, "not held": 0}
+    hold(holds, (first := oci.create())).let_go()  # the keeper runs
+    first.delete()
+    for number in range(LATE):
+        container = oci.create()
+        start = container.start()
+        time.sleep(chance.uniform(0, LATEST if number % 2 else LATEST / 10))  # the point of the test
+        try:
+            held = hold(holds, container)
+        except NotHeld as error:
+            end, missing = None, error.missing
+        else:
+            end, missing = held.let_go() if how == "let_go" else held.refuse(), Missing.NO_FIFO
+        assert missing is Missing.NO_FIFO
+        code, said = start.ended()
+        seen["not held" if end in (None, HoldEnd.STARTED) else "held"] += 1
+        if end is HoldEnd.REFUSED:  # a start of crun may say that all is well
+            assert code != 0 or oci.name == "crun"
+            assert container.has_run == 0
+        else:
+            assert (code, said) == (0, "")
+            container.until_run()
+            assert (container.state, container.has_run) == ("running", 1)
+            until(partial(no_files, container), "nothing is left of the hold")
+        container.delete()
+    print(seen)
+    assert sum(seen.values()) == LATE

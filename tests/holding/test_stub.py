@@ -1,0 +1,313 @@
+"""A plugin's `start_container` holds its container: the event is answered, and the container waits."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nri import Context, Hold, HoldEnd, Missing, NotHeld, NRIError, Plugin, api
+from nri.cgroup import expand
+from nri.holding import evidence
+from nri.holding.holds import Holds
+from nri.testing import Node
+from nri.testing.created import Created
+
+from ..waiting import LIMIT
+from .oci import until
+
+
+class Holding(Plugin):
+    """Holds each container; what becomes of it is decided by the test."""
+
+    holds = True
+
+    def __init__(self, limit: float = 90, on_failure: Any = "fail") -> None:
+        self.held: list[Hold] = []
+        self.stopped: list[str] = []
+        self._how = limit, on_failure
+
+    def start_container(self, request: api.StartContainerRequest, context: Context) -> None:
+        self.held.append(context.hold(*self._how))
+
+
+class InTask(Plugin):
+    """Holds each container in a coroutine, until the test lets the block end."""
+
+    holds = True
+
+    def __init__(self, error: Exception | None = None, on_failure: Any = "fail") -> None:
+        self.gate = threading.Event()
+        self.entered = threading.Event()
+        self._error, self._on_failure = error, on_failure
+
+    async def start_container(self, request: api.StartContainerRequest, context: Context) -> None:
+        async with context.hold(90, self._on_failure):
+            self.entered.set()
+            while not self.gate.is_set():
+                await asyncio.sleep(0.005)
+            if self._error is not None:
+                raise self._error
+
+
+@pytest.fixture
+def created(nri_runtime: Node) -> Iterator[Callable[..., Created]]:
+    """Makes containers of the runtime, which end with the test."""
+    made: list[Created] = []
+
+    def create(**fields: Any) -> Created:
+        made.append(nri_runtime.created(**fields))
+        return made[-1]
+
+    yield create
+    for one in made:
+        one.close()
+
+
+def test_a_handler_answers_and_the_container_waits(nri_runtime: Node, created: Callable[..., Created]) -> None:
+    plugin = Holding()
+    nri_runtime.add(plugin)
+    container, other = created(), created(id="other")
+    assert not container.start().error
+    assert not other.start().error
+    assert (container.is_held, other.is_held) == (True, True)
+    until(lambda: len(plugin.held) == 2, "the handlers have ended")
+    assert plugin.held[1].let_go() is HoldEnd.LET_GO
+    assert other.runs()
+    assert (container.is_held, plugin.held[0].end) == (True, None)
+    assert plugin.held[0].refuse() is HoldEnd.REFUSED
+    assert not container.runs()
+
+
+@pytest.mark.parametrize("nri_runtime", ["containerd/1.7.35", "containerd/2.4.2"], indirect=True)
+def test_a_block_of_a_coroutine_ends_the_hold(
+    nri_runtime: Node, created: Callable[..., Created], caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the generation of StateChange as in that of dedicated calls."""
+    plugin = InTask()
+    nri_runtime.add(plugin)
+    container = created()
+    assert not container.start().error
+    assert nri_runtime.event("CreateContainer").error == "", "other events are served"
+    assert container.is_held
+    plugin.gate.set()
+    assert container.runs()
+    assert "answer" not in caplog.text, "it is neither late nor answered twice"
+
+
+def test_an_exception_of_the_block_refuses_the_container_and_is_logged(
+    nri_runtime: Node, created: Callable[..., Created], caplog: pytest.LogCaptureFixture
+) -> None:
+    plugin = InTask(NRIError("no device"))
+    nri_runtime.add(plugin)
+    container = created()
+    assert not container.start().error
+    plugin.gate.set()
+    assert not container.runs()
+    until(lambda: "while it held" in caplog.text, "the exception is logged")
+    assert "no device" in caplog.text
+
+
+@pytest.mark.parametrize("on_failure", ["fail", "ignore"])
+def test_a_plugin_that_ends_leaves_its_containers_to_the_policy(
+    nri_runtime: Node, created: Callable[..., Created], on_failure: str
+) -> None:
+    nri_runtime.add(InTask(on_failure=on_failure))
+    container = created()
+    container.start()
+    nri_runtime.stop()
+    assert container.runs() == (on_failure == "ignore")
+
+
+@pytest.mark.parametrize("on_failure", ["fail", "ignore"])
+def test_a_launched_plugin_that_is_killed_leaves_its_containers_to_the_policy(
+    nri_runtime: Node, created: Callable[..., Created], tmp_path: Path, on_failure: str
+) -> None:
+    path = tmp_path / "10-holding.py"
+    lines = ["import nri", "class Holding(nri.Plugin):", "    holds = True"]
+    lines += ["    def start_container(self, request, context):", f"        context.hold(90, {on_failure!r})"]
+    path.write_text("\n".join([*lines, "nri.run(Holding())"]))
+    plugin = nri_runtime.add(path)
+    container = created()
+    assert not container.start().error
+    assert container.is_held
+    assert plugin.process
+    plugin.process.send_signal(signal.SIGKILL)
+    assert container.runs() == (on_failure == "ignore")
+
+
+@pytest.mark.parametrize("event", ["StopContainer", "StopPodSandbox"])
+def test_a_container_that_is_stopped_while_it_is_held_never_starts(
+    nri_runtime: Node, created: Callable[..., Created], event: str
+) -> None:
+    plugin = Holding()
+    nri_runtime.add(plugin)
+    container = created(id="c1", pod={"id": "p1"})
+    container.start()
+    fields: dict[str, Any] = {"id": "p1"} if event == "StopPodSandbox" else {"id": "c1", "pod": {"id": "p1"}}
+    nri_runtime.event(event, **fields)
+    assert not container.runs()
+    until(lambda: len(plugin.held) == 1, "the handler has ended")
+    assert plugin.held[0].end is HoldEnd.REFUSED
+    assert plugin.held[0].let_go() is HoldEnd.REFUSED
+
+
+def test_a_container_that_is_killed_while_it_is_held_is_gone(
+    nri_runtime: Node, created: Callable[..., Created]
+) -> None:
+    plugin = Holding()
+    nri_runtime.add(plugin)
+    container = created()
+    container.start()
+    container.kill()
+    assert not container.runs()
+    until(lambda: bool(plugin.held) and plugin.held[0].end is not None, "the plugin is told")
+    assert plugin.held[0].end is HoldEnd.GONE
+
+
+def test_without_evidence_the_handler_decides(nri_runtime: Node) -> None:
+    """The recorded container's process is not of this machine."""
+    plugin = Holding()
+    nri_runtime.add(plugin)
+    error = nri_runtime.event("StartContainer", pid=(1 << 22) + 1).error
+    assert error.startswith("the container cannot be held: its process is not here")
+    assert plugin.held == []
+
+
+def test_only_start_container_of_a_plugin_that_says_so_holds(nri_runtime: Node) -> None:
+    class Silent(Holding):
+        holds = False
+
+    class Wrong(Holding):
+        def create_container(self, request: api.CreateContainerRequest, context: Context) -> None:
+            context.hold()
+
+    nri_runtime.add(Silent())
+    assert "`holds = True`" in nri_runtime.event("StartContainer").error
+    nri_runtime.add(Wrong(), idx="20")
+    assert "`holds = True`" in nri_runtime.event("CreateContainer").error
+
+
+@pytest.mark.parametrize("limit", [0, -1, 91, float("nan")])
+def test_a_hold_has_a_limit(limit: float, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="at most 90 seconds"):
+        Holds(str(tmp_path)).hold(api.Container(id="c", pid=os.getpid()), limit=limit)
+
+
+# ---- the evidence
+
+
+@pytest.fixture
+def holds(tmp_path: Path) -> Iterator[Holds]:
+    holds = Holds(str(tmp_path / "holds"))
+    yield holds
+    holds.close()
+
+
+def missing(holds: Holds, container: api.Container) -> Missing:
+    with pytest.raises(NotHeld) as caught:
+        holds.hold(container, timeout=LIMIT)
+    assert caught.value.missing.value in str(caught.value)
+    return caught.value.missing
+
+
+def changed(container: Created, **fields: Any) -> api.Container:
+    """The container as an event with other fields describes it."""
+    copied = api.Container()
+    copied.CopyFrom(container.request.container)
+    copied.MergeFrom(api.Container(**fields))
+    return copied
+
+
+def test_an_event_of_another_container_is_no_evidence(holds: Holds, created: Callable[..., Created]) -> None:
+    container, other = created(id="mine"), created(id="other")
+    assert missing(holds, changed(container, id="another")) is Missing.NO_FIFO
+    assert missing(holds, changed(container, pid=other.pid)) is Missing.NO_FIFO
+    assert missing(holds, changed(container, pid=os.getpid())) is Missing.NO_FIFO
+    cgroup = api.LinuxContainer(cgroups_path="/another")
+    assert missing(holds, changed(container, linux=cgroup)) is Missing.FOREIGN_CGROUP
+    assert missing(holds, api.Container(id="mine", linux=cgroup)) is Missing.NO_PID
+    assert not container.is_held
+    assert not other.is_held
+
+
+def test_a_program_that_has_started_is_not_held(holds: Holds, created: Callable[..., Created]) -> None:
+    container = created()
+    container.start()
+    assert container.runs()
+    assert missing(holds, container.request.container) is Missing.NO_FIFO
+
+
+def test_a_container_is_held_once(holds: Holds, created: Callable[..., Created], tmp_path: Path) -> None:
+    container, others = created(), Holds(str(tmp_path / "others"))
+    held = holds.hold(container.request.container, timeout=LIMIT)
+    try:
+        assert missing(others, container.request.container) is Missing.ALREADY_HELD
+        assert missing(holds, container.request.container) is Missing.ALREADY_HELD
+    finally:
+        others.close()
+    container.start()
+    assert container.is_held
+    assert held.let_go() is HoldEnd.LET_GO
+    assert container.runs()
+
+
+def test_a_directory_that_others_may_write_to_is_not_touched(holds: Holds, created: Callable[..., Created]) -> None:
+    container = created()
+    directory = container.directory
+    directory.chmod(0o777)
+    assert missing(holds, container.request.container) is Missing.FOREIGN_DIRECTORY
+    assert [path.name for path in directory.iterdir()] == ["exec.fifo"]
+
+
+def test_records_are_written_where_others_cannot_write(
+    holds: Holds, created: Callable[..., Created], tmp_path: Path
+) -> None:
+    Path(holds.directory).mkdir(mode=0o777)
+    Path(holds.directory).chmod(0o777)
+    container = created()
+    assert missing(holds, container.request.container) is Missing.NO_RECORD
+    Path(holds.directory).chmod(0o755)
+    holds.hold(container.request.container, timeout=LIMIT)
+    (record,) = Path(holds.directory).iterdir()
+    assert stat.S_IMODE(record.stat().st_mode) == 0o600
+    assert f"pid {container.pid}\n" in record.read_text()
+
+
+def test_a_descriptor_by_the_name_of_the_fifo_is_no_evidence_if_it_is_another_file(
+    created: Callable[..., Created], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a program in a mount namespace of its own, in which the same path is another FIFO."""
+    container, fifo = created(id="c"), tmp_path / "exec.fifo"
+    os.mkfifo(fifo)
+    monkeypatch.setattr(evidence, "_reached", lambda directory, pid: (directory, fifo.stat()))
+    with pytest.raises(NotHeld) as caught:
+        evidence.waiting("c", container.pid, container.request.container.linux.cgroups_path)
+    assert caught.value.missing is Missing.NOT_HERE
+
+
+CGROUPS = [
+    ("/kubepods/pod1/c", "/kubepods/pod1/c", True),
+    ("/kubepods/pod1/c/below", "/kubepods/pod1/c", True),
+    ("/kubepods/pod1/c2", "/kubepods/pod1/c", False),
+    ("/system.slice/crio-c.scope/container", "system.slice:crio:c", True),
+    ("/../crio-c.scope", "/machine.slice/crio-c.scope", True),
+    ("/../../pod1/c", "/kubepods/pod1/c", True),
+    ("/../../pod2/c", "/kubepods/pod1/c", False),
+    ("/../..", "/kubepods/pod1/c", False),
+    ("/", "/kubepods/pod1/c", False),
+    ("/a", "/", False),
+]
+"""The cgroup of a process as this program sees it, that of the container, and whether they fit."""
+
+
+@pytest.mark.parametrize(("seen", "container", "fits"), CGROUPS)
+def test_the_process_is_in_the_cgroup_of_the_container(seen: str, container: str, fits: bool) -> None:
+    assert evidence.is_below(seen, expand(container)) == fits
