@@ -151,15 +151,15 @@ def test_runtimes_and_boots_have_records_of_their_own(
     first = start()
     assert oct(first.state.stat().st_mode & 0o777) == "0o700"
     create(first.ledger, target())
-    assert start("cri-o").ledger.ids() == []
+    for other in ("cri-o", "containerd.k3s"):
+        assert start(other).ledger.ids() == []
     assert start().ledger.ids() == ["c1"]
     (tmp_path / "boot").write_text(f"{boots[1]}\n")
     after = start()
     assert after.ledger.ids() == []
     after.directory.remove_earlier_boots()
-    assert sorted(path.name for path in first.state.parent.iterdir()) == [
-        *(f"containerd.{boots[1]}", f"cri-o.{boots[0]}")
-    ]
+    kept = [f"containerd.{boots[1]}", f"containerd.k3s.{boots[0]}", f"cri-o.{boots[0]}"]
+    assert sorted(path.name for path in first.state.parent.iterdir()) == kept
 
 
 def test_a_full_disk_is_tried_once_in_a_while(start: Start, loop: SteppedLoop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,6 +176,27 @@ def test_a_full_disk_is_tried_once_in_a_while(start: Start, loop: SteppedLoop, m
     loop.advance(RETRY)
     loop.settle(10)
     assert tries == ["+pod+c1", "+pod+c2", "+pod+c1"], "what fails now fails for the others, too"
+
+
+def test_who_could_not_read_the_records_is_told_once_more_when_they_have_been_read(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that what is owed is compared with the runtime's list."""
+    start().ledger.add(target(), ENTRIES[0])
+    life, told = start(), list[bool]()
+
+    def fail(*_: object, **__: object) -> list[str]:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(RuntimeDirectory, "names", fail)
+        life.ledger.read_all(lambda: told.append(life.ledger.is_read))
+        for _ in range(3):
+            life.loop.advance(RETRY)
+        assert told == [False]
+    for _ in range(3):
+        life.loop.advance(RETRY)
+    assert told == [False, True]
 
 
 def test_a_disk_that_gets_full_leaves_no_half_of_a_record(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:

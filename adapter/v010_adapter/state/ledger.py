@@ -292,7 +292,9 @@ class Ledger:
 
     def _cut_each(self) -> Iterator[int]:
         while self._uncut:
-            yield self._uncut.pop().cut()
+            record = self._uncut.pop()
+            record.cut()
+            yield record.size
 
     def _write_each(self) -> Iterator[int]:
         while self._unwritten:
@@ -300,7 +302,7 @@ class Ledger:
             self._write(record)
             if record.target.id in self._unwritten:
                 return  # the disk is full
-            yield record.cut()
+            yield record.size
         while self._on_written:
             self._on_written.pop()()
 

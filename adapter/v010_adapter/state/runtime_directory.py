@@ -186,7 +186,8 @@ class RuntimeDirectory:
         with suppress(OSError):
             for name in os.listdir(self._above):
                 place = os.path.join(self._above, name)
-                if name.startswith(self._prefix) and place != self.path:
+                runtime, separator, _ = name.rpartition(".")  # the name of another runtime may begin with this one's
+                if runtime + separator == self._prefix and place != self.path:
                     import shutil  # noqa: PLC0415 - only after another boot, where the directory is no tmpfs
 
                     shutil.rmtree(place, ignore_errors=True)
