@@ -115,7 +115,7 @@ class PluginWork(Work[PluginStep]):
         """
         self.has_lock = True
         try:
-            self._ledger.refresh(self.target)
+            self._ledger.refresh(self.target, is_locked=True)
             if self.kind == DELETE:
                 self._begin_deletes(fate)
             elif fate in SERVED_ELSEWHERE:
