@@ -62,13 +62,14 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-LOCK = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	--no-emit-package nri \
-	--custom-compile-command 'make lock' pyproject.toml
+COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --custom-compile-command 'make lock'
+LOCK = $(COMPILE) --no-emit-package nri pyproject.toml
 
 lock: $(VENV)/.lock
 	$(LOCK) --output-file requirements.lock
 	$(LOCK) --output-file requirements-release.lock --extra release --constraint requirements.lock
+	echo hatchling | $(COMPILE) --constraint requirements-release.lock --output-file requirements-build.lock -
 
 proto: $(VENV)/.proto
 	$(BIN)/python proto/generate.py

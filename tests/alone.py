@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from nri import Context
-from v010_adapter.events.fates import Turn
+from nri import Context, Deferred, api
+from nri.runtimes import Runtime
+from v010_adapter.events.serving import Serving
 from v010_adapter.events.turns import Turns
-from v010_adapter.legacy.request import Target
+from v010_adapter.legacy.pending_updates import OnUpdated
+from v010_adapter.settings import LegacySettings, Settings
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 
 
@@ -48,6 +51,55 @@ class Alone(Turns):
         return False
 
 
-def turn_of(turns: Turns, target: Target, context: Context) -> Turn:
-    """The turn of an event that comes now."""
-    return turns.turn(context.method, target.sandbox_id, target.id, context.came, context.deadline - context.came)
+class NoRuntime:
+    """A `Link` without a process and a connection."""
+
+    runtime_pid = 0
+
+    def on_joined(self) -> None:
+        pass
+
+    def on_served(self, is_ours: bool) -> None:
+        pass
+
+    def send_updates(self, updates: list[api.ContainerUpdate], on_reply: OnUpdated) -> None:
+        pass
+
+    def keep_configuration(self, text: str, socket: str) -> None:
+        pass
+
+
+class PluginServing(Serving):
+    """Serves events with legacy plugins alone; `serve` tells it of each answer, as the stub does."""
+
+    def __init__(self, loop: Any, legacy: LegacySettings, turns: Turns, host_root: str = "/") -> None:
+        self.link = NoRuntime()
+        super().__init__(loop, Settings(legacy=legacy, host_root=host_root), turns, self.link)
+
+    def set_runtime(self, runtime: Runtime, *, pid: int = 0, with_hooks: bool = False) -> None:
+        self.link.runtime_pid = pid
+        super().set_runtime(runtime, with_hooks=with_hooks)
+
+    def synchronize(self, pods: Iterable[api.PodSandbox], containers: Iterable[api.Container]) -> None:
+        self.on_synchronize(api.SynchronizeRequest(pods=pods, containers=containers))
+
+    def serve(self, request: Any, context: Context) -> Any:
+        """Returns the answer to an event, maybe a Deferred; it has been sent when the caller gets it."""
+        sent: Deferred[Any] = Deferred()
+        try:
+            answer = self.on_event(request, context)
+        except Exception:
+            context.status = 2
+            self.on_answered(context)
+            raise
+
+        def send(reply: Any, error: Exception | None) -> None:
+            context.status = 0 if error is None else 2
+            sent.complete(reply, error)
+            self.on_answered(context)
+
+        if isinstance(answer, Deferred):
+            answer.then(send)
+            return sent
+        self.on_answered(context)
+        return answer

@@ -101,6 +101,14 @@ def no_process_is_left() -> Iterator[None]:
 
 
 @pytest.fixture
+def short_path(tmp_path: Path) -> Iterator[Path]:
+    """The test's directory by a short name, for sockets: the adapter takes syslog's and systemd's address as it is."""
+    fd = os.open(tmp_path, os.O_PATH | os.O_DIRECTORY)
+    yield Path(f"/proc/{os.getpid()}/fd/{fd}")
+    os.close(fd)
+
+
+@pytest.fixture
 def loop() -> Iterator[SteppedLoop]:
     """A loop; when the test is over, nothing that was opened on it may be left."""
     before = open_descriptors()

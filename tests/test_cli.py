@@ -127,7 +127,7 @@ def test_the_configuration_is_the_file_that_is_given_or_the_default_and_flags_ch
 
 
 def test_it_lingers_for_a_number_of_seconds_if_it_is_told_to(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
-    for words, seconds in (([], 0), (["-linger", "18"], 18), (["--linger=0.5"], 0.5)):
+    for words, seconds in (([], 0), (["-verbose"], 0), (["-linger", "18"], 18), (["--linger=0.5"], 0.5)):
         assert cli.main(words) == 0
         assert runs.origin.linger == seconds
     with pytest.raises(SystemExit):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -15,8 +17,22 @@ from v010_adapter.cli import demo
 from v010_adapter.container_files.recording import read
 from v010_adapter.hooks.match import adjustment
 
+from .daemon.process import COMMAND
+from .mounts import OWN_MOUNTS, require_mounts
+
 ROOT = Path(__file__).parents[1]
 STATES = {"RunPodSandbox": "create", "StartContainer": "create", "StopContainer": "delete", "StopPodSandbox": "delete"}
+
+
+def test_a_temporary_directory_where_no_program_runs_is_named(tmp_path: Path) -> None:
+    require_mounts()
+    script = 'mount -t tmpfs -o noexec,mode=700 tmpfs "$1"; exec "$0" demo'
+    line = [*OWN_MOUNTS, "sh", "-ec", script, str(COMMAND), str(tmp_path)]
+    done = subprocess.run(
+        line, env={**os.environ, "TMPDIR": str(tmp_path)}, capture_output=True, text=True, timeout=60, check=False
+    )
+    reason = "is mounted noexec, and programs run there: set TMPDIR to another directory"
+    assert (done.returncode, done.stderr) == (2, f"v010-adapter: TMPDIR {tmp_path}: {reason}\n")
 
 
 def test_the_demo_plays_the_life_of_a_pod_and_runs_every_plugin_once_per_create_and_delete(tmp_path: Path) -> None:

@@ -22,8 +22,7 @@ from nri.plugin import RESERVE
 from nri.runtimes import Runtime
 from v010_adapter.base.loop import Loop
 from v010_adapter.errors import NotAdjustable, Oversized
-from v010_adapter.events.bridge import Bridge
-from v010_adapter.events.plugin_work import Plugins
+from v010_adapter.events.plugin_work import PluginWork, Shared
 from v010_adapter.hooks.facts import facts
 from v010_adapter.hooks.match import NamedHook
 from v010_adapter.hooks.model import Hook, When
@@ -31,13 +30,15 @@ from v010_adapter.legacy import request, result
 from v010_adapter.legacy.config import Entry
 from v010_adapter.legacy.create_answer import CreateAnswerBuilder
 from v010_adapter.legacy.pending_updates import PendingUpdates
+from v010_adapter.legacy.plugins import LegacyPlugins
 from v010_adapter.monitoring.log_handlers import LineFormatter
 from v010_adapter.oci import protojson, shapes, sizes
 from v010_adapter.oci.spec import adjustment, apply, spec_from
 from v010_adapter.programs.runner import Runner
 from v010_adapter.settings import LegacySettings
+from v010_adapter.state.ledger import Ledger
 
-from .alone import Alone, turn_of
+from .alone import Alone, Nowhere, PluginServing
 from .hooks.whole import matcher_of
 from .large import FIELDS, creation
 
@@ -195,8 +196,7 @@ def test_an_event_of_a_large_container_is_due_earlier(event: str, size: int, ear
     """A result that comes just before is still turned into an answer in time."""
     one = getattr(api, f"{event}Request")(container=creation("env: one" if size else "", size).container)
     context = Context(event, 2.0, lambda: 0.0, 0.0, size=one.ByteSize())
-    turns, target = Alone(context._clock), request.of_event(event, one)
-    Bridge(Loop(), LegacySettings(), turns).handle(one, target, context, turn_of(turns, target, context))
+    PluginServing(Loop(), LegacySettings(), Alone(context._clock)).serve(one, context)
     assert context.due == pytest.approx(2 - RESERVE - earlier, abs=0.001)
 
 
@@ -225,10 +225,11 @@ def test_requested_resources_that_cannot_be_are_refused_before_any_work() -> Non
 def reason_of_refusal(event: str, message: Any) -> str:
     """Returns why a plugin with `events` does not run, after few steps; empty if it runs."""
     loop, errors = Loop(), list[str]()
-    common = Plugins(Runner(loop), PendingUpdates(loop), LegacySettings(), "/")
+    shared = Shared(Runner(loop), LegacyPlugins(LegacySettings()), PendingUpdates(loop), Ledger(loop, Nowhere()))
 
     def work() -> None:
-        builder = common.answer_builder(event, message, request.of_container(message.container, message.pod))
+        target = request.of_container(message.container, message.pod)
+        builder = PluginWork(shared, event, target, [], message=message)._made_builder()
         try:
             builder.refuse_oversized(is_large=True)
         except Oversized as error:

@@ -20,7 +20,7 @@ from nri import api
 from nri.wire import Code
 from v010_adapter.base import collector
 from v010_adapter.daemon.adapter import Adapter
-from v010_adapter.events.plugin_work import PluginJob
+from v010_adapter.events.plugin_work import PluginWork
 from v010_adapter.events.precreate import Edits
 from v010_adapter.legacy.answer import AnswerBuilder
 from v010_adapter.oci.sizes import MAX_STRING
@@ -148,7 +148,7 @@ def events(loop: SteppedLoop, tmp_path: Path, programs: Programs, monkeypatch: p
 
         return observe
 
-    for type_ in (AnswerBuilder, PluginJob, Edits, Process):
+    for type_ in (AnswerBuilder, PluginWork, Edits, Process):
         monkeypatch.setattr(type_, "__init__", observed(type_))
     monkeypatch.setattr(collector, "begin", lambda: None)
     monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)  # pytest keeps the arguments of each line
@@ -235,7 +235,7 @@ def test_a_late_plugin_leaves_nothing(events: Events, loop: SteppedLoop, gate: F
     loop.advance(EVENT)
     assert events.answered() == Code.OK
     loop.advance(9)
-    assert events.is_kept() in ("PluginJob, Process", "Process"), "the plugin runs"
+    assert events.is_kept() in ("PluginWork, Process", "Process"), "the plugin runs"
     gate.put()
     loop.until(lambda: not children(), "the plugin's end")
     loop.settle()

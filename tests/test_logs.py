@@ -63,9 +63,9 @@ class Receiver:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(short_path: Path) -> Path:
     """Where a syslog daemon's socket may be."""
-    return tmp_path / "log"
+    return short_path / "log"
 
 
 @pytest.fixture

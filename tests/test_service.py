@@ -26,8 +26,8 @@ def loop() -> Iterator[SteppedLoop]:
 
 
 @pytest.fixture(params=["{path}", "@{path}"], ids=["path", "abstract"])
-def environ(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
-    return {"NOTIFY_SOCKET": request.param.format(path=tmp_path / "notify"), "LANG": "C"}
+def environ(request: pytest.FixtureRequest, short_path: Path) -> dict[str, str]:
+    return {"NOTIFY_SOCKET": request.param.format(path=short_path / "notify"), "LANG": "C"}
 
 
 @pytest.fixture

@@ -112,6 +112,19 @@ def test_the_stub_loads_its_own_modules_and_protobuf_alone(code: str) -> None:
     assert "nri.stub" in found
 
 
+# tests
+
+
+def test_a_test_starts_processes_only_through_what_ends_them() -> None:
+    """A test that fails would leave others, or wait for ever for their end. `limit` is for all other waits."""
+    tests = CLONE / "tests"
+    for path in tests.rglob("test_*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            called = node.func if isinstance(node, ast.Call) else None
+            name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+            assert name != "Popen", f"{path.relative_to(CLONE)}:{getattr(node, 'lineno', 0)}: use waiting.running"
+
+
 # what is installed
 
 
@@ -156,6 +169,52 @@ def test_the_tools_of_a_release_are_locked_with_the_packages_of_a_node() -> None
         [pin] = tools[one.name].specifier
         assert one.specifier.contains(pin.version), f"{one}: `make lock`"
     assert {name: tools.get(name) for name in LOCKED} == LOCKED
+
+
+def test_what_builds_the_wheels_is_locked_with_all_that_it_requires() -> None:
+    builds = locked("requirements-build.lock")
+    for project in (CLONE, ROOT):
+        for one in map(
+            Requirement, tomllib.loads((project / "pyproject.toml").read_text())["build-system"]["requires"]
+        ):
+            [pin] = builds[one.name].specifier
+            assert one.specifier.contains(pin.version), f"{one}: `make lock`"
+    required = [Requirement(text) for name in builds for text in requires(name) or ()]
+    needed = {
+        canonicalize_name(one.name) for one in required if one.marker is None or one.marker.evaluate({"extra": ""})
+    }
+    assert needed | {"hatchling"} == set(builds)
+
+
+def test_what_is_installed_exactly_has_hashes_or_asks_no_index() -> None:
+    page = (CLONE / "docs/security.md").read_text()
+    [block] = re.findall(r"To install exactly these.*?```console\n(.*?)```", page, re.DOTALL)
+    lines = [line.split() for line in block.splitlines() if "pip " in line]
+    assert len(lines) == 4
+    for line in lines:
+        is_build = {"--no-build-isolation", "--no-deps"} <= {*line}
+        assert "--require-hashes" in line or "--no-index" in line or is_build, line
+
+
+_COMMAND = re.compile(r"^\s*(?:[$#-]|RUN|dependencies =).*")
+"""A line of a page or a file that runs a command, or lists dependencies."""
+_BY_NAME = re.compile(r"""[\s"'\[](?:nri|nri-v010-adapter)(?:[<>=~\[][^\s@]*)?(?=["'\s]|$)(?!\s*@)""")
+
+
+def test_no_page_and_no_example_asks_an_index_for_a_name_that_nobody_has_registered() -> None:
+    """Anybody can register it, and what has the name runs as root."""
+    names = ("README.md", "SECURITY.md", "docs", "examples", "adapter/nri/README.md", "deploy")
+    files = [file for name in names for file in [CLONE / name, *(CLONE / name).rglob("*")] if file.is_file()]
+    installs = [
+        (file.name, line)
+        for file in files
+        if file.suffix != ".pyc"
+        for line in file.read_text(errors="replace").splitlines()
+        if _COMMAND.match(line) and re.search(r"\b(?:pipx? install|uv (?:add|tool|pip)|dependencies = )", line)
+    ]
+    assert len(installs) > 10
+    commands = [(name, line.partition("  # ")[0]) for name, line in installs if "--no-index" not in line]
+    assert [one for one in commands if _BY_NAME.search(one[1])] == []
 
 
 def test_the_tools_of_a_release_are_installed_from_their_lock(tmp_path: Path) -> None:

@@ -6,9 +6,8 @@ import json
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from nri.errors import NRIError
 from nri.testing import Node
 
 from .test_docs import DOCS, blocks
+from .waiting import limit, running
 
 COMMAND = Path(sys.executable).with_name("v010-adapter")
 RESULT = '#!/bin/sh\ncat >/dev/null\necho "{}"\n'
@@ -48,6 +48,7 @@ class Planted:
         self.root = root
         self.printed = ""
         self.adapters: list[subprocess.Popen[bytes]] = []
+        self.stack = ExitStack()
 
     def write(self, path: str, content: Any, mode: int = 0o644) -> str:
         file = self.root / path
@@ -73,12 +74,12 @@ class Planted:
     def start(self, node: Node, configuration: str) -> None:
         line = [str(COMMAND), "-idx", "00", "-socket", str(node.socket), "-config", configuration]
         with (self.root / "log").open("ab") as log:
-            self.adapters.append(subprocess.Popen(line, stderr=log))
+            self.adapters.append(self.stack.enter_context(running(line, stderr=log)))
 
     def status(self, configuration: str, until: Callable[[str], bool] = bool) -> None:
-        end = time.monotonic() + 60
-        while not until(self.run("status", "-config", configuration)):
-            assert time.monotonic() < end, self.printed
+        with limit(lambda: self.printed):
+            while not until(self.run("status", "-config", configuration)):
+                pass
 
     def lines(self) -> list[str]:
         """All that was printed and logged, with the paths of a node."""
@@ -89,10 +90,8 @@ class Planted:
 @pytest.fixture
 def planted(tmp_path: Path) -> Any:
     made = Planted(tmp_path)
-    yield made
-    for adapter in made.adapters:
-        adapter.kill()
-        adapter.wait()
+    with made.stack:
+        yield made
 
 
 def without_an_adapter(planted: Planted) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.sockets import bind
 from v010_adapter.cli import command_line as cli
 from v010_adapter.cli import systems
 from v010_adapter.cli.check import configuration
@@ -58,7 +59,7 @@ class Node:
     def listen(self, name: str) -> None:
         """Makes the socket of a runtime, which takes no connection."""
         listener = self.sockets.enter_context(socket.socket(socket.AF_UNIX))
-        listener.bind(str(self.folder / name))
+        bind(listener, self.folder / name)
         listener.listen()
 
     def program(self, name: str, text: str = "#!/bin/sh\n") -> Path:

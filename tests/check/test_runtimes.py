@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sockets import bind
 from v010_adapter.cli.check import runtimes
 from v010_adapter.legacy import sandboxes as sandboxes_module
 
@@ -213,9 +214,9 @@ def test_a_file_that_cannot_be_understood_or_read_is_named(needed: Node) -> None
 
 
 def caveats(node: Node) -> list[str]:
-    """What is said of runtimes, but whether NRI is on."""
+    """What is said of runtimes, but whether NRI is on, and what versions leak."""
     notes = [line.removeprefix("note ") for line in node.part("runtime")[1:] if line.startswith("note ")]
-    return [note for note in notes if "NRI is" not in note]
+    return [note for note in notes if "NRI is" not in note and runtimes.LEAK not in note]
 
 
 def with_plugins(node: Node, **plugins: dict[str, str]) -> None:
@@ -285,7 +286,7 @@ def test_who_runs_plugins_for_pods_is_said(
     assert caveats(node) == [f"containerd: {unread}, {runs}", f"containerd: {runtimes.DEPRECATED}"][: 2 * bool(so)]
     of_containerd.unlink()
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(of_containerd))
+        bind(listener, of_containerd)
         listener.listen()
         none = "its executable does not contain conf.json: it runs no plugins for pods, the adapter does"
         assert caveats(node) == [f"containerd: {none}", f"containerd: {runtimes.DEPRECATED}"][: 2 * bool(so)]
@@ -319,6 +320,26 @@ def test_a_program_that_containerd_runs_in_place_of_the_adapters_is_named(
     node.settings["legacy"]["sandboxes"] = "auto"
     monkeypatch.setattr(runtimes, "names_conf_json", lambda _: False)
     assert named not in caveats(node)
+
+
+@pytest.mark.parametrize(
+    ("version", "leaks"),
+    [
+        *(("v1.7.35", False), ("2.0.14", True), ("v2.1.9-k3s1", True), ("v2.2.5", True), ("v2.2.6", False)),
+        *(("2.3.2", True), ("2.3.4", False), ("2.4.2+unknown", False), ("", True)),
+    ],
+)
+def test_a_containerd_that_does_not_start_after_refused_pods_is_named_by_its_version(
+    node: Node, monkeypatch: pytest.MonkeyPatch, version: str, leaks: bool
+) -> None:
+    with_plugins(node)
+    told = f"containerd github.com/containerd/containerd/v2 {version} 0123abc" if version else "no containerd"
+    monkeypatch.setattr(runtimes, "EXECUTABLE", str(node.program("containerd", f"#!/bin/sh\necho '{told}'\n")))
+    node.listen("containerd")
+    said = f"note containerd: {version and f'it is {version}: '}{runtimes.LEAK}"
+    assert node.part("runtime").count(said) == leaks
+    node.settings["legacy"]["onFailure"] = "ignore"
+    assert not any(runtimes.LEAK in line for line in node.part("runtime"))
 
 
 def test_a_socket_whose_process_has_ended_serves_nothing(node: Node) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from v010_adapter.base import json_scanner
 from v010_adapter.container_files import ADDED_VOLUME, Described
 from v010_adapter.errors import ConfigError
 from v010_adapter.hooks.facts import Facts, facts
@@ -93,6 +95,18 @@ def test_kubernetes_adds_the_volume_of_a_token_to_a_manifest_that_does_not_refus
     ):
         found = files.read(text)
         assert (found.unknown, facts_of(found).has_bind_mounts) == (unknown, True), text
+
+
+VALUES = "id: &i c\npod_sandbox_id: *i\nargs: [x, y]", 9
+"""A text in YAML, and how many values it has, keys and aliases included."""
+
+
+def test_a_text_in_yaml_may_have_so_many_values_and_no_more(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, number = VALUES
+    monkeypatch.setattr(json_scanner, "MAX_VALUES", number)
+    assert list(files.read(text).container.args) == ["x", "y"]
+    monkeypatch.setattr(json_scanner, "MAX_VALUES", number - 1)
+    assert files.refused(text) == "c: larger or deeper than can be read"
 
 
 def bombs(form: str) -> str:

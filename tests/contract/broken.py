@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 from nri.testing import FLAVOURS, Flavour
@@ -10,6 +11,9 @@ from tests.runtime.fixtures import Plugins
 from tests.waiting import LIMIT
 
 NEWEST = "containerd/2.4.2"
+CI = bool(os.environ.get("CI"))
+RUNTIMES = list(FLAVOURS) if CI else [NEWEST, "cri-o/1.34.0"]
+"""Those under which all rules are tried: a person waits for two of them."""
 WITH_0_11, WITH_CRIO = "containerd/2.2.1", "cri-o/1.36.3"
 
 SOUND = """

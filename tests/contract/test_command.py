@@ -19,7 +19,7 @@ from tests.runtime.test_simulate import MANIFEST
 from tests.waiting import LIMIT
 from v010_adapter.cli.simulate import contract as command
 
-from .broken import BROKEN, WITH_CRIO, sound
+from .broken import BROKEN, CI, WITH_CRIO, sound
 
 
 @pytest.fixture
@@ -51,11 +51,13 @@ def test_the_command_prints_a_line_for_each_rule(plugins: Plugins, simulate: Sim
 @pytest.mark.usefixtures("waiting")
 def test_the_command_prints_json_and_junit(plugins: Plugins, simulate: Simulate) -> None:
     path = plugins.write("10-a", sound(BROKEN["lets-pods-stop"]))
-    code, lines = simulate.json("-contract", "-plugin", path, "-runtime", "all")
+    code, lines = simulate.json("-contract", "-plugin", path, "-runtime", "all" if CI else WITH_CRIO)
     assert code == 1
+    played = list(FLAVOURS) if CI else [WITH_CRIO]
     failed = [(line["runtime"], line["rule"], line["came"]) for line in lines if line.get("result") == "fails"]
-    assert failed == [(f"cri-o {version}", "lets-pods-stop", "error 2: no") for version in ("1.34.0", "1.36.3")]
-    assert len([line for line in lines if "rule" in line]) == len(RULES) * len(FLAVOURS)
+    crio = [name.replace("/", " ") for name in played if name.startswith("cri-o")]
+    assert failed == [(name, "lets-pods-stop", "error 2: no") for name in crio]
+    assert len([line for line in lines if "rule" in line]) == len(RULES) * len(played)
     code, out = simulate.text("-contract", "-plugin", path, "-runtime", WITH_CRIO, "-o", "junit")
     (suite,) = ElementTree.fromstring(out)  # noqa: S314 - it is our own
     assert (code, suite.get("tests"), suite.get("failures")) == (1, str(len(RULES)), "1")

@@ -10,16 +10,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from nri.testing import FLAVOURS
 from nri.testing.contract import RULES, Launched, Result, ending, judge, watched
 from nri.testing.contract.requests import pod_life
 from nri.wire import Request
 from tests.runtime.fixtures import Plugins
 
-from .broken import ADJUST, BROKEN, NEWEST, UNDER, WANTED, WITH_CRIO, judged, named, of, patient, sound
+from .broken import ADJUST, BROKEN, NEWEST, RUNTIMES, UNDER, WANTED, WITH_CRIO, judged, named, of, patient, sound
 
 
-@pytest.mark.parametrize("name", FLAVOURS)
+@pytest.mark.parametrize("name", RUNTIMES)
 def test_a_sound_plugin_keeps_all_rules_under_each_runtime(plugins: Plugins, name: str) -> None:
     report = judged(plugins, sound(), patient(name))
     assert [verdict.rule.name for verdict in report.verdicts] == list(RULES)

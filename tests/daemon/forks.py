@@ -21,7 +21,15 @@ from typing import Any
 
 MAIN = "import sys; from v010_adapter.cli.entry import main; sys.exit(main())"
 MODULES = (
-    *("base.gojson", "cli.command_line", "cli.entry", "cli.invoke", "events.bridge", "daemon.daemon", "daemon.adapter"),
+    *(
+        "base.gojson",
+        "cli.command_line",
+        "cli.entry",
+        "cli.invoke",
+        "events.serving",
+        "daemon.daemon",
+        "daemon.adapter",
+    ),
     *("events.hooks", "events.precreate", "legacy.create_answer", "legacy.update_answer", "monitoring.http_server"),
     *("monitoring.logs", "monitoring.metrics", "monitoring.status", "programs.standby"),
 )

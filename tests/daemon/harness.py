@@ -18,6 +18,7 @@ from typing import Any
 
 from nri import api
 from tests.processes import NO_PROCESS, Fifo
+from tests.sockets import bind
 from tests.waiting import LIMIT
 
 from .process import COMMAND, Daemon, spawn, trunk_of_a_process
@@ -85,7 +86,7 @@ def listening(path: Path) -> socket.socket:
     path.unlink(missing_ok=True)
     made = socket.socket(socket.AF_UNIX)
     made.settimeout(LIMIT)
-    made.bind(str(path))
+    bind(made, path)
     made.listen()
     return made
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
+from tests.sockets import connect
+
 from ..waiting import LIMIT
 from .harness import Node, start, stop
 from .process import Daemon
@@ -14,7 +16,7 @@ def page(path: Path, name: str) -> tuple[int, str]:
     """A page's status and text."""
     with socket.socket(socket.AF_UNIX) as asked:
         asked.settimeout(LIMIT)
-        asked.connect(str(path))
+        connect(asked, path)
         asked.sendall(f"GET {name} HTTP/1.1\r\n\r\n".encode())
         text = b"".join(iter(lambda: asked.recv(1 << 16), b"")).decode()
     head, _, body = text.partition("\r\n\r\n")

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import v010_adapter
+from tests.sockets import bind, connect
 from v010_adapter.cli import command_line as cli
 from v010_adapter.host.trust import strict
 from v010_adapter.monitoring import status
@@ -79,7 +80,7 @@ def test_what_is_no_object_is_no_answer_and_another_version_is_named(tmp_path: P
 
     with socket.socket(socket.AF_UNIX) as listener:
         listener.settimeout(LIMIT)
-        listener.bind(str(tmp_path / "status-\x1b1"))
+        bind(listener, tmp_path / "status-\x1b1")
         assert cli.main(["status", "-directory", str(tmp_path)]) == 3  # nobody listens
         capsys.readouterr()
         listener.listen()
@@ -153,7 +154,7 @@ def test_an_answer_is_whole_however_little_the_sockets_take_at_once(loop: Steppe
                 done.append(asker)
 
         for asker in got:
-            asker.connect(str(path))
+            connect(asker, path)
             asker.setblocking(False)
             loop.watch(asker.fileno(), partial(read, asker))
         loop.until(lambda: len(done) == 2, "the answers do not end")

@@ -13,8 +13,8 @@ from .process import Daemon
 
 
 @pytest.fixture
-def receiver(tmp_path: Path) -> Iterator[Receiver]:
-    made = Receiver(tmp_path / "log")
+def receiver(short_path: Path) -> Iterator[Receiver]:
+    made = Receiver(short_path / "log")
     yield made
     made.stop()
 

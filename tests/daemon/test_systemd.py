@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sockets import bind
+
 from ..waiting import LIMIT, limit
 from .harness import Node, launched, patched
 
@@ -37,8 +39,8 @@ class Systemd:
 
 
 @pytest.fixture
-def systemd(tmp_path: Path) -> Iterator[Systemd]:
-    made = Systemd(tmp_path / "notify")
+def systemd(short_path: Path) -> Iterator[Systemd]:
+    made = Systemd(short_path / "notify")
     with made.socket:
         yield made
 
@@ -46,7 +48,7 @@ def systemd(tmp_path: Path) -> Iterator[Systemd]:
 def test_it_is_ready_while_it_waits_for_a_runtime_and_tells_when_it_has_joined(node: Node, systemd: Systemd) -> None:
     with socket.socket(socket.AF_UNIX) as runtime:
         runtime.settimeout(LIMIT)
-        runtime.bind(str(node.path / "nri.sock"))
+        bind(runtime, node.path / "nri.sock")
         daemon = node.external(environ=systemd.environ)
         assert systemd.next() == WAITS
         runtime.listen()

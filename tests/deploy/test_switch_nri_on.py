@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sockets import bind
+
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "deploy/image/switch-nri-on"
 DUMPS = ROOT / "tests/check/configurations"
@@ -105,7 +107,7 @@ def test_cri_o_gets_a_drop_in(node: Node) -> None:
 def test_where_nri_is_served_nothing_is_done_and_a_socket_that_was_left_is_not_served(node: Node) -> None:
     node.runs("run/containerd/containerd.sock")
     with socket.socket(socket.AF_UNIX) as served:
-        served.bind(str(node.root / "nri.sock"))
+        bind(served, node.root / "nri.sock")
         served.listen()
         assert node.switch() == (0, "NRI is on\n")
     assert not (node.root / "etc").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import subprocess
@@ -31,8 +32,12 @@ def built(folder: Path, *projects: str, **environ: str) -> list[Path]:
 
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Those of a release: of nri, and of the adapter."""
-    return built(tmp_path_factory.mktemp("wheels"), "./adapter", ".", V010_ADAPTER_RELEASE="1")
+    """Those of a release: of nri, and of the adapter. The processes that run the tests build them once."""
+    above = tmp_path_factory.getbasetemp()
+    folder = (above.parent if "PYTEST_XDIST_WORKER" in os.environ else above) / "wheels"
+    with (folder.parent / "wheels.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return sorted(folder.glob("*.whl")) or built(folder, "./adapter", ".", V010_ADAPTER_RELEASE="1")
 
 
 class Site:

@@ -12,6 +12,7 @@ from v010_adapter.events.hooks import HookBridge
 from v010_adapter.hooks.match import NamedHook, adjustment
 from v010_adapter.hooks.model import STAGES, Hook, When
 from v010_adapter.host import paths
+from v010_adapter.programs.runner import Runner
 from v010_adapter.settings import HooksSettings
 
 from .hookdirs import Watching, text
@@ -29,7 +30,7 @@ def test_a_container_gets_the_hooks_that_match_and_the_log_names_it(
     (tmp_path / "a.json").write_bytes(text(1, when=other))
     (tmp_path / "b.json").write_bytes(text(2, when='{"hasBindMounts": true}'))
     loop = Watching()
-    hooks = HookBridge(loop, HooksSettings(directories=(str(tmp_path),)))
+    hooks = HookBridge(loop, HooksSettings(directories=(str(tmp_path),)), Runner(loop))
     hooks.start(Runtime(nri=(0, 12, 5)))
     loop.until_in_force(hooks)
     [watched] = loop.watched
@@ -56,7 +57,9 @@ def test_precreate_hooks_stand_by_and_others_do_not(tmp_path: Path) -> None:
         (tmp_path / f"{name}.json").write_bytes(text(name).replace(b"prestart", stage.encode()))
     for standby in (0, 2):
         loop = Watching()
-        hooks = HookBridge(loop, HooksSettings(directories=(str(tmp_path),), precreate=True, standby=standby))
+        hooks = HookBridge(
+            loop, HooksSettings(directories=(str(tmp_path),), precreate=True, standby=standby), Runner(loop)
+        )
         hooks.start(Runtime(nri=(0, 12, 5)))
         loop.until_in_force(hooks)
         found = [(program.argv[1], count) for program, count in hooks.standby_programs()]

@@ -20,6 +20,7 @@ from v010_adapter.hooks.match import Matcher, NamedHook
 from v010_adapter.hooks.model import Hook, When
 from v010_adapter.oci import sizes
 from v010_adapter.programs.apart import LARGE, RESERVE, computed
+from v010_adapter.programs.runner import Runner
 from v010_adapter.settings import HooksSettings
 
 from ..processes import SteppedLoop, children, open_descriptors
@@ -50,7 +51,7 @@ def hooks(tmp_path: Path, loop: SteppedLoop) -> Hooks:
         own = HooksSettings(
             directories=(str(directory),), watch=False, fail_create=fail, pod_annotations=pod_annotations
         )
-        made = HookBridge(loop, own)
+        made = HookBridge(loop, own, Runner(loop))
         made.start(Runtime())
         loop.until(lambda: len(made.containers) == len(conditions))
         return made

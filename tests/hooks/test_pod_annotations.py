@@ -13,6 +13,7 @@ from nri.runtimes import Runtime
 from v010_adapter.events.hooks import HookBridge
 from v010_adapter.hooks.match import NamedHook
 from v010_adapter.hooks.model import Hook, When
+from v010_adapter.programs.runner import Runner
 from v010_adapter.settings import HooksSettings
 
 from .hookdirs import Watching, text
@@ -25,7 +26,7 @@ OF_POD = {"org.qm.kvm": "true", "org.qm.tty": "false", "org.qm.set": "true", "ot
 def adjusted(directory: Path, *, container: dict[str, str], before: dict[str, str], setting: bool) -> dict[str, str]:
     """The annotations of the answer for a container with these annotations, and `before` from plugins."""
     loop = Watching()
-    hooks = HookBridge(loop, HooksSettings(directories=(str(directory),), pod_annotations=setting))
+    hooks = HookBridge(loop, HooksSettings(directories=(str(directory),), pod_annotations=setting), Runner(loop))
     hooks.start(Runtime(nri=(0, 12, 5)))
     loop.until_in_force(hooks)
     response = api.CreateContainerResponse(adjust=api.ContainerAdjustment(annotations=before))

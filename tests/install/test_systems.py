@@ -14,6 +14,7 @@ import pytest
 
 from tests.daemon.process import COMMAND
 from tests.layouts import ETC, K3S, LAYOUTS, NRI, Layout
+from tests.sockets import bind
 from v010_adapter.cli import command_line as cli
 from v010_adapter.cli import systems
 
@@ -141,7 +142,7 @@ def test_without_a_runtime_and_without_an_nri_socket_check_fails_and_says_where_
     (tmp_path / "var").mkdir()
     (tmp_path / "var/run").symlink_to("/run")
     with socket.socket(socket.AF_UNIX) as served:
-        served.bind(str(tmp_path / "run/nri/nri.sock"))
+        bind(served, tmp_path / "run/nri/nri.sock")
         assert cli.main(["check", "-root", str(tmp_path)]) == 0
 
 

@@ -103,8 +103,10 @@ def started(node: harness.Node, systemd: Systemd) -> Daemon:
         return daemon.handshake()
 
 
-def test_plugins_run_under_its_settings_and_a_stop_tells_the_adapter_alone_which_finishes_them(tmp_path: Path) -> None:
-    node, systemd = harness.Node(tmp_path), Systemd(tmp_path / "notify")
+def test_plugins_run_under_its_settings_and_a_stop_tells_the_adapter_alone_which_finishes_them(
+    tmp_path: Path, short_path: Path
+) -> None:
+    node, systemd = harness.Node(tmp_path), Systemd(short_path / "notify")
     with closing(node), systemd.socket:
         service = started(node, systemd)
         systemd.until("READY=1")

@@ -13,7 +13,7 @@ import pytest
 
 from nri.errors import LocalProtocolError
 from v010_adapter.errors import PluginError
-from v010_adapter.events.life import Action, Chain, Ends
+from v010_adapter.events.life import Action, Ends, Input, Life
 from v010_adapter.programs.step import Failure, Policy
 
 
@@ -27,40 +27,40 @@ class Program(NamedTuple):
 
 
 def test_what_cannot_happen_is_an_error() -> None:
-    of = Chain[Program](Ends.AT_FAILURE, ())
-    assert of.go() == (Action.ANSWER, Action.NEXT)
-    for input_ in (of.go, lambda: of.time_is_up("x"), lambda: of.limit_reached("x")):
+    of = Life[Program](Ends.AT_FAILURE, ())
+    assert of.receive(Input.TURN) == (Action.ANSWER, Action.SETTLE)
+    for input_ in (Input.TURN, Input.TIME_IS_UP, Input.LIMIT, Input.EXITED):
         with pytest.raises(LocalProtocolError):
-            input_()
-    of = Chain[Program](Ends.NEVER)
+            of.receive(input_)
+    of = Life[Program](Ends.NEVER)
     of.time_is_up("late")
-    with pytest.raises(LocalProtocolError, match="TIME_IS_UP in state WAITING, answered"):
+    with pytest.raises(LocalProtocolError, match="TIME_IS_UP in state QUEUED, answered"):
         of.time_is_up("late")
 
 
 def test_a_chain_that_nobody_waits_for_gives_no_answer() -> None:
-    assert Chain[Program](Ends.NEVER, (), is_answered=True).go() == (Action.NEXT,)
+    assert Life[Program](Ends.NEVER, (), is_answered=True).receive(Input.TURN) == (Action.SETTLE,)
 
 
 FAIL, IGNORE = True, False
 POLICIES = list(itertools.product((FAIL, IGNORE), repeat=3))
 
 
-def chain(ends: Ends, fails: Sequence[bool], *, is_running: bool = True) -> Chain[Program]:
+def chain(ends: Ends, fails: Sequence[bool], *, is_running: bool = True) -> Life[Program]:
     """A chain of programs whose failures fail the event, or do not; the first runs, or the chain has not begun."""
-    of = Chain(ends, [Program(name, Policy(fail)) for name, fail in zip("abc", fails, strict=True)])
+    of = Life(ends, [Program(name, Policy(fail)) for name, fail in zip("abc", fails, strict=True)])
     if is_running:
-        of.go()
+        of.receive(Input.TURN)
     return of
 
 
-def exit_with(of: Chain[Program], result: object) -> list[str]:
+def exit_with(of: Life[Program], result: object) -> list[str]:
     """The running program exits; returns the failures."""
     of.exited(result)
     return list(map(str, of.failures))
 
 
-def left(of: Chain[Program]) -> str:
+def left(of: Life[Program]) -> str:
     """The names of the programs that are still to run."""
     return "".join(step.name for step in of.steps)
 

@@ -1,4 +1,4 @@
-"""Fixtures of the legacy bridge's tests."""
+"""Fixtures of the legacy serving's tests."""
 
 from __future__ import annotations
 

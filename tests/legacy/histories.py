@@ -16,16 +16,14 @@ import pytest
 
 from nri import Context, Deferred, api
 from v010_adapter.errors import ConfigError, PluginError
-from v010_adapter.events.bridge import Bridge
-from v010_adapter.events.plugin_work import PluginJob
+from v010_adapter.events.plugin_work import PluginWork
 from v010_adapter.events.queue import Queue
 from v010_adapter.legacy.config import Config, Entry
 from v010_adapter.legacy.plan import PluginStep
-from v010_adapter.legacy.request import of_event
 from v010_adapter.programs import process
 from v010_adapter.settings import LegacySettings, PluginSettings
 
-from ..alone import Alone, turn_of
+from ..alone import Alone, PluginServing
 from .played import Clock, PlayedProgram
 
 OK = b"{}"
@@ -171,15 +169,15 @@ class WatchedQueue(Queue):
         self._history = history
         history.add_queue(self)
 
-    def submit(self, job: PluginJob) -> None:
+    def submit(self, job: PluginWork) -> None:
         super().submit(self._history.noted(job))
 
     @property
-    def jobs(self) -> list[PluginJob]:
-        return [job for id_ in sorted(self.ids()) for job in self.of(id_) if isinstance(job, PluginJob)]
+    def jobs(self) -> list[PluginWork]:
+        return [work for id_ in sorted(self.ids()) for work in self.of(id_)]
 
 
-class WatchedJob(PluginJob):
+class WatchedWork(PluginWork):
     """A job whose starts of programs a history knows."""
 
     def __init__(self, history: History, *arguments: Any, **options: Any) -> None:
@@ -213,34 +211,34 @@ class History:
         """Whether pods and containers are removed in the end; else their stop must be enough."""
         self.settings = self._settings()
         self.conf = ConfFile()
-        self._unasked: dict[PluginJob, Call] = {}
-        self.queues: dict[Bridge, WatchedQueue] = {}
-        self.starting: PluginJob | None = None
+        self._unasked: dict[PluginWork, Call] = {}
+        self.queues: dict[PluginServing, WatchedQueue] = {}
+        self.starting: PluginWork | None = None
         """The job that starts a program."""
-        self.bridge = self.begin(self.clock)
+        monkeypatch.setattr("v010_adapter.events.deletes.PluginWork", partial(WatchedWork, self))
+        monkeypatch.setattr("v010_adapter.events.serving.PluginWork", partial(WatchedWork, self))
+        self.serving = self.begin(self.clock)
         self._running: set[str] = set()
         self._gone: set[str] = set()
         """Pods and containers that the runtime has no longer: what becomes of these is in test_owed and `lives`."""
-        monkeypatch.setattr("v010_adapter.events.deletes.PluginJob", partial(WatchedJob, self))
-        monkeypatch.setattr("v010_adapter.events.bridge.PluginJob", partial(WatchedJob, self))
         monkeypatch.setattr("v010_adapter.programs.runner.Process", self._spawn)
         monkeypatch.setattr("v010_adapter.events.work.log.exception", _bug)
         monkeypatch.setattr("v010_adapter.legacy.find.find", self._find)
 
-    def begin(self, clock: Any) -> Bridge:
-        """Returns the bridge of a new adapter."""
+    def begin(self, clock: Any) -> PluginServing:
+        """Returns the serving of a new adapter."""
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("v010_adapter.events.plugin_work.ConfigFile", lambda *_, **__: self.conf)
+            patch.setattr("v010_adapter.legacy.plugins.ConfigFile", lambda *_, **__: self.conf)
             patch.setattr("v010_adapter.events.deletes.Queue", partial(WatchedQueue, self))
             self.turns = Alone(self.clock.time)
-            bridge = Bridge(clock, self.settings, self.turns)
-        self.queues[bridge] = self._queue
-        return bridge
+            serving = PluginServing(clock, self.settings, self.turns)
+        self.queues[serving] = self._queue
+        return serving
 
     def add_queue(self, queue: WatchedQueue) -> None:
         self._queue = queue
 
-    # What the bridge is given
+    # What the serving is given
 
     def _settings(self) -> LegacySettings:
         dice = self.dice
@@ -263,8 +261,8 @@ class History:
             plugins=plugins,
         )
 
-    def noted(self, job: PluginJob) -> PluginJob:
-        if isinstance(job, WatchedJob) and not (job.is_awaited or self._is_of_event(job)):
+    def noted(self, job: PluginWork) -> PluginWork:
+        if isinstance(job, WatchedWork) and not (job.is_awaited or self._is_of_event(job)):
             call = Call(len(self.calls), job.event, job.target.id, job.target.sandbox_id, inf, self.clock.now)
             call.is_unasked = True
             call.answers.append((self.clock.now, None))
@@ -272,13 +270,13 @@ class History:
             self._unasked[job] = call
         return job
 
-    def _is_of_event(self, job: PluginJob) -> bool:
+    def _is_of_event(self, job: PluginWork) -> bool:
         """Whether a job that nobody waits for is that of an event which was left to another adapter."""
         number = int(json.loads(job.target.labels or b"{}").get("call", -1))
         return number >= 0 and self.calls[number].event == job.event
 
-    def jobs(self) -> list[PluginJob]:
-        return self.queues[self.bridge].jobs
+    def jobs(self) -> list[PluginWork]:
+        return self.queues[self.serving].jobs
 
     def _find(self, type_: str, *_: object) -> str:
         if self.starting is None:
@@ -321,7 +319,7 @@ class History:
         return chosen
 
     def begin_to_serve(self) -> None:
-        self.bridge.synchronize([], [])
+        self.serving.synchronize([], [])
 
     def wait(self) -> None:
         self.clock.advance(self.dice.choice((0.0, 0.0005, 0.3, 1.8, 1.95, 6.0, 32.0)))
@@ -342,7 +340,7 @@ class History:
         call = Call(number, event, id_, pod, within, self.clock.now, request.ByteSize())
         call.config = None if self.conf.error else self.conf.current()
         self.calls.append(call)
-        jobs = set(self.queues[self.bridge].jobs)
+        jobs = set(self.queues[self.serving].jobs)
         try:
             answer = self.serve(
                 request, Context(event, within, self.clock.time, self.clock.now, size=request.ByteSize())
@@ -354,12 +352,11 @@ class History:
                 answer.then(lambda _, error: call.answers.append((self.clock.now, error)))
             else:
                 call.answers.append((self.clock.now, None))
-        call.waits = bool(set(self.queues[self.bridge].jobs) - jobs - self._unasked.keys())
+        call.waits = bool(set(self.queues[self.serving].jobs) - jobs - self._unasked.keys())
         (self._running.add if event in ("StartContainer", "RunPodSandbox") else self._running.discard)(id_)
 
     def serve(self, request: Any, context: Context) -> Any:
-        target = of_event(context.method, request)
-        return self.bridge.handle(request, target, context, turn_of(self.turns, target, context))
+        return self.serving.serve(request, context)
 
     def reconfigure(self) -> None:
         if self.dice.random() < 0.1:
@@ -375,9 +372,9 @@ class History:
             failed = any(error for _, error in call.answers)
             if not (call.tries or call.is_delete or failed or call.is_dropped):
                 call.is_dropped, call.was_late = True, bool(call.answers)
-        self.bridge.on_runtime_gone()
+        self.serving.on_runtime_gone()
         self.clock.advance(self.dice.choice((0.0, 1.0, 3.0, 40.0)))
-        self.bridge.synchronize(*self.listed())
+        self.serving.synchronize(*self.listed())
 
     def listed(self) -> tuple[list[api.PodSandbox], list[api.Container]]:
         """Returns what the runtime has."""
@@ -397,7 +394,7 @@ class History:
                     self.send(f"Remove{kind}", id_, 2.0)
         self.clock.advance(31 * 4 * len(self.calls))
         idle: list[bool] = []
-        self.bridge.when_idle(lambda: idle.append(True))
+        self.serving.when_idle(lambda: idle.append(True))
         assert idle, "it is never idle"
         for program in self.alive[:]:
             program.end(0)

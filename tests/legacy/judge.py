@@ -194,10 +194,10 @@ class Judge:
     # The end
 
     def nothing_is_left(self) -> None:
-        bridge = self.history.bridge
-        assert len(bridge.ledger.ids()) == 0
+        serving = self.history.serving
+        assert len(serving.ledger.ids()) == 0
         if self.history.are_removed:
-            kept = [id_ for id_ in (*CONTAINERS, *PODS) if bridge.ledger.target(id_)]
+            kept = [id_ for id_ in (*CONTAINERS, *PODS) if serving.ledger.target(id_)]
             assert kept == [], "what creates knew is kept for ever"
         assert self.history.clock.is_idle
 

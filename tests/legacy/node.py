@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from nri import Context, Deferred, api
-from v010_adapter.events.bridge import Bridge
 from v010_adapter.events.turns import Turns
-from v010_adapter.legacy.request import of_event
 from v010_adapter.settings import LegacySettings, PluginSettings
 
-from ..alone import Alone, turn_of
+from ..alone import Alone, PluginServing
 from ..processes import NO_PROCESS, Fifo, Programs, SteppedLoop, children
 
 PRELUDE = """#!/bin/sh
@@ -58,17 +56,17 @@ class Node:
         self.conf_json = folder / "conf.json"
         self.heard: list[str] = []
         """What plugins have said: `PLUGIN STATE ID WORD`."""
-        self.bridge = self.build()
+        self.serving = self.build()
         self._said = self.programs.fifo("said")
         self._gates: dict[str, Fifo] = {}
         loop.watch(self._said.fd, self._listen)
 
-    def build(self, turns: Turns | None = None, **legacy: Any) -> Bridge:
-        """Makes the bridge, with settings of the `legacy:` part."""
+    def build(self, turns: Turns | None = None, **legacy: Any) -> PluginServing:
+        """Makes the serving, with settings of the `legacy:` part."""
         own = {"config": str(self.conf_json), "path": (str(self.folder),), **legacy}
         self.turns = turns or Alone(self.loop.time)
-        self.bridge = Bridge(self.loop, LegacySettings(**own), self.turns)
-        return self.bridge
+        self.serving = PluginServing(self.loop, LegacySettings(**own), self.turns)
+        return self.serving
 
     def _listen(self) -> None:
         self.heard += os.read(self._said.fd, 65536).decode().splitlines()
@@ -118,8 +116,7 @@ class Node:
     def handle(self, event: str, request: Any, within: float = 2.0) -> Answer:
         """Any event."""
         context = Context(event, within, self.loop.time, self.loop.time(), size=request.ByteSize())
-        target = of_event(event, request)
-        return Answer(self.bridge.handle(request, target, context, turn_of(self.turns, target, context)))
+        return Answer(self.serving.serve(request, context))
 
     # What is seen
 
@@ -138,7 +135,7 @@ class Node:
     @property
     def busy(self) -> bool:
         told: list[bool] = []
-        self.bridge.when_idle(lambda: told.append(True))
+        self.serving.when_idle(lambda: told.append(True))
         return not told
 
     @property
@@ -154,7 +151,7 @@ class Node:
 
     @property
     def counters(self) -> dict[str, int]:
-        accounts = self.bridge.runner.accounts.values()
+        accounts = self.serving.runner.accounts.values()
         names = ("runs", "failures", "late", "killed")
         return {name: count for name in names if (count := sum(getattr(account, name) for account in accounts))}
 

@@ -21,6 +21,10 @@ class Clock:
     def time(self) -> float:
         return self.now
 
+    @property
+    def quiet_at(self) -> float:
+        return self.now
+
     def call_at(self, moment: float, callback: Callable[[], object]) -> Timer:
         timer = Timer()
         timer.callback = callback

@@ -178,7 +178,7 @@ class Player:
         assert [str(request.get("pid", "-")) for request in self.node.requests(name)] == pids.split()
 
     def _knows(self, ids: str) -> None:
-        ledger = self.node.bridge.ledger
+        ledger = self.node.serving.ledger
         assert [id_ for id_ in ("c1", "c2", "pod") if ledger.target(id_)] == ids.split()
 
     def _chain(self, of: str) -> None:

@@ -163,7 +163,7 @@ REFUSED: list[tuple[dict[str, object], str]] = [
 
 def test_a_wish_that_cannot_be_fails_the_plugin_by_name(node: Node, subtests: pytest.Subtests) -> None:
     configured(node, "CreateContainer", plugins="a")
-    node.bridge.updates.existing.add("c0")
+    node.serving.updates.existing.add("c0")
     for number, (result, reason) in enumerate(REFUSED, 1):
         id_ = f"c{number}"
         with subtests.test(reason):
@@ -199,7 +199,7 @@ def test_of_a_refused_result_nothing_is_taken(node: Node) -> None:
     configured(node, "CreateContainer", fail_create=False).plugins(
         a=saying(**bad), b=saying(spec={"annotations": {"n": "1"}})
     )
-    node.bridge.updates.existing.add("c0")
+    node.serving.updates.existing.add("c0")
     answer = creating(node)
     node.wait(answer)
     assert "B=1" not in node.requests("b")[0]["spec"]["process"]["env"]
@@ -252,11 +252,11 @@ def test_an_edit_that_comes_too_late_is_refused_by_name(node: Node, caplog: pyte
 
 def test_what_the_runtime_does_not_know_is_refused(node: Node) -> None:
     configured(node, "CreateContainer").plugins(a=saying(spec={"process": {"args": ["true"]}}))
-    node.bridge.set_runtime(Runtime("containerd", "1.7.35", (0, 8, 0)))
+    node.serving.set_runtime(Runtime("containerd", "1.7.35", (0, 8, 0)))
     assert outcome_of(creating(node), node).startswith(
         "plugin: a: process.args: needs NRI 0.10.0, the runtime has 0.8.0"
     )
-    node.bridge.set_runtime(Runtime("containerd", "2.4.2", (0, 12, 3)))
+    node.serving.set_runtime(Runtime("containerd", "2.4.2", (0, 12, 3)))
     assert list(created(node, "c2").args) == ["", "true"]
 
 
@@ -273,7 +273,7 @@ def test_what_the_runtime_does_not_know_is_refused(node: Node) -> None:
 )
 def test_what_docker_does_not_take_is_refused(node: Node, result: dict[str, object], place: str) -> None:
     configured(node, "CreateContainer").plugins(a=saying(**result))
-    node.bridge.set_runtime(Runtime("docker", "29.0.0", (0, 12, 3)))
+    node.serving.set_runtime(Runtime("docker", "29.0.0", (0, 12, 3)))
     assert outcome_of(creating(node), node).startswith(f"plugin: a: {place}Docker takes no")
 
 
@@ -281,18 +281,18 @@ def test_what_docker_does_not_take_is_refused(node: Node, result: dict[str, obje
 def test_a_refused_creation_whose_end_no_runtime_tells_leaves_nothing(node: Node, events: list[str]) -> None:
     configured(node, *events).plugins(a=saying(error="no"))
     node.wait(creating(node))
-    node.bridge.run_for_gone("c1")
+    node.serving.run_for_gone("c1")
     node.idle()
     assert node.runs == ["a create c1", "a delete c1"][: len(events)]
-    bridge = node.bridge
-    assert (len(bridge.ledger.ids()), bridge.ledger.target("c1"), bridge.updates.existing) == (0, None, set())
+    serving = node.serving
+    assert (len(serving.ledger.ids()), serving.ledger.target("c1"), serving.updates.existing) == (0, None, set())
 
 
 def test_docker_announces_no_stop_and_no_delete_is_owed(node: Node) -> None:
     configured(node, "CreateContainer", "StopContainer").plugins(a="answer")
-    node.bridge.set_runtime(Runtime("docker", "29.0.0", (0, 12, 3)))
+    node.serving.set_runtime(Runtime("docker", "29.0.0", (0, 12, 3)))
     node.wait(creating(node))
-    assert (node.runs, len(node.bridge.ledger.ids()), node.bridge.ledger.target("c1")) == (["a create c1"], 0, None)
+    assert (node.runs, len(node.serving.ledger.ids()), node.serving.ledger.target("c1")) == (["a create c1"], 0, None)
 
 
 def test_a_bug_that_a_result_meets_fails_its_plugin_and_nobody_else(

@@ -140,7 +140,7 @@ TIMES: dict[str, tuple[str, dict[str, Any]]] = {
 def test_times(name: str, node: Node, player: Player) -> None:
     steps, expected = TIMES[name]
     player.play(steps)
-    accounts = node.bridge.runner.accounts
+    accounts = node.serving.runner.accounts
     assert expected == {
         plugin: {of: (sum(one.counts), round(one.seconds, 6)) for of, one in accounts[plugin].times.items()}
         for plugin in expected
@@ -220,13 +220,6 @@ def test_a_failure_is_told_with_the_names_of_pod_and_container(node: Node, caplo
     assert [line.partition(": ")[0] for line in logged(caplog, logging.ERROR)] == told
 
 
-def test_a_key_that_resembles_a_known_one_is_warned_of_once(node: Node, caplog: pytest.LogCaptureFixture) -> None:
-    node.plugins(a="""echo '{"Specs": {}, "spek": {}, "errors": "x", "conf": 1}'""")
-    assert [done(node, node.create(id_)) for id_ in ("c1", "c2")] == ["ok", "ok"]
-    text = "a: the key {!r} in its result is unknown and ignored; did you mean {!r}?"
-    assert logged(caplog) == [text.format("Specs", "spec"), text.format("errors", "error")]
-
-
 # A broken conf.json
 
 
@@ -240,7 +233,7 @@ def test_a_broken_conf_json_with_no_good_one_before_fails_creates(node: Node, ca
     assert node.delete("c1").outcome == "nothing to do"
     refused = [f"create of container {id_}: {reason} (no plugin can run)" for id_ in ("c1", "c2")]
     assert logged(caplog, logging.ERROR) == [f"{reason}; no plugin can run", *refused]
-    assert node.bridge.describe()["faults"] == [f"{reason}; no plugin can run"]
+    assert node.serving.describe()["faults"] == [f"{reason}; no plugin can run"]
     node.build(sandboxes="never")
     assert node.create_pod().outcome == "nothing to do", "it fails no sandbox that is not ours"
     node.build(fail_create=False)

@@ -41,7 +41,7 @@ def start(node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
         started.append(turns)
         node.build(turns)
         turns.join()
-        node.bridge.synchronize([], running(*ids))
+        node.serving.synchronize([], running(*ids))
 
     def die() -> None:
         for turns in started:
@@ -57,7 +57,7 @@ def start(node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 def owed(node: Node) -> list[str]:
     node.loop.settle()
-    return sorted(node.bridge.ledger.ids())
+    return sorted(node.serving.ledger.ids())
 
 
 def test_what_runs_at_the_first_start_is_owed_a_delete_by_the_next_adapter_too(start: Start, node: Node) -> None:
@@ -113,7 +113,7 @@ def records(tmp_path: Path) -> int:
 
 def test_thousands_count_at_once_and_are_written_in_slices(start: Start, node: Node, tmp_path: Path) -> None:
     start(*many())
-    assert len(node.bridge.ledger.ids()) == 3 * MANY
+    assert len(node.serving.ledger.ids()) == 3 * MANY
     assert records(tmp_path) == MANY
     node.wait(node.delete("c299"))
     assert node.runs == ["a delete c299"]
@@ -122,7 +122,7 @@ def test_thousands_count_at_once_and_are_written_in_slices(start: Start, node: N
 
 def test_the_end_of_the_adapter_leaves_none_unwritten(start: Start, node: Node, tmp_path: Path) -> None:
     start(*many())
-    node.bridge.give_up()
+    node.serving.end()
     assert records(tmp_path) == 3 * MANY
     start(*many())
     assert len(owed(node)) == 3 * MANY

@@ -16,7 +16,7 @@ import pytest
 
 from nri import api
 from nri.plugin import RESERVE
-from v010_adapter.events import bridge
+from v010_adapter.events import serving
 from v010_adapter.legacy import create_answer, request, update_answer
 from v010_adapter.legacy.answer import AnswerBuilder
 from v010_adapter.oci import spec
@@ -33,7 +33,7 @@ EVENTS = ("CreateContainer", "UpdateContainer", "PostCreateContainer")
 
 @pytest.fixture(autouse=True)
 def every_container_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bridge, "LARGE", 0)
+    monkeypatch.setattr(serving, "LARGE", 0)
 
 
 def outcome(node: Node, answer_: Answer) -> str:
@@ -72,11 +72,11 @@ class Hanging:
 def test_plugins_see_and_change_a_large_container_as_any_other(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for limit in (1 << 30, 0):
-        monkeypatch.setattr(bridge, "LARGE", limit)
+        monkeypatch.setattr(serving, "LARGE", limit)
         configured(node, "CreateContainer").plugins(
             a=saying(**EDIT, updates=[{"id": "c0", "resources": {}}]), b=saying(spec={"annotations": {"x": "y"}})
         )
-        node.bridge.updates.existing.add("c0")
+        node.serving.updates.existing.add("c0")
         made = creating(node)
         assert outcome(node, made) == "ok"
         found.append((made.reply, node.requests("a")[-1], node.requests("b")[-1]))
@@ -89,10 +89,9 @@ def test_plugins_see_and_change_a_large_container_as_any_other(node: Node, monke
     assert got["results"] == [{"plugin": "", "version": "", "error": "", "metadata": {"k": "v"}}]
 
 
-@pytest.mark.parametrize("name", EVENTS)
-def test_the_daemon_itself_makes_and_reads_nothing_of_a_large_container(
-    node: Node, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+@pytest.fixture
+def nothing_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails what makes or reads a large container in this process."""
     daemon = os.getpid()
 
     def apart_only(of: Any, name: str) -> None:
@@ -109,10 +108,26 @@ def test_the_daemon_itself_makes_and_reads_nothing_of_a_large_container(
         *((AnswerBuilder, "_encode"), (request, "_spec")),
     ):
         apart_only(of, name_)
+
+
+@pytest.mark.usefixtures("nothing_here")
+@pytest.mark.parametrize("name", EVENTS)
+def test_the_daemon_itself_makes_and_reads_nothing_of_a_large_container(node: Node, name: str) -> None:
     wishes = EDIT if name == "CreateContainer" else {"metadata": {"k": "v"}}
     configured(node, name).plugins(a=saying(**wishes), b="answer")
     assert outcome(node, event(node, name)) == "ok"
     assert [len(got["spec"]["mounts"]) for got in node.requests("b")] == [1]
+
+
+@pytest.mark.usefixtures("nothing_here")
+def test_that_is_so_if_the_next_plugin_gets_the_whole_container_and_the_first_what_its_create_knew(node: Node) -> None:
+    configured(node, "RemoveContainer", plugins="b").plugins(a="answer", b="answer")
+    for name in ("StartContainer", "RemoveContainer"):
+        assert outcome(node, event(node, name)) == "ok"
+    assert [(got["state"], "mounts" in got["spec"]) for got in node.requests("a")] == [
+        ("create", False), ("delete", False)
+    ]  # fmt: skip
+    assert [(got["state"], "mounts" in got["spec"]) for got in node.requests("b")] == [("delete", True)]
 
 
 WHERE = pytest.mark.parametrize("where", ["request", "result"])

@@ -28,13 +28,13 @@ RUNNING, STOPPED = api.CONTAINER_RUNNING, api.CONTAINER_STOPPED
 
 def synchronize(node: Node, pods: list[api.PodSandbox], containers: list[api.Container]) -> None:
     """The comparison follows in the next turns of the loop."""
-    node.bridge.synchronize(pods, containers)
+    node.serving.synchronize(pods, containers)
     node.loop.settle()
 
 
 def joined(node: Node, runtime: str = "containerd") -> None:
     node.plugins(a="answer")
-    node.bridge.set_runtime(Runtime(runtime, "1.7.35"), pid=os.getpid())
+    node.serving.set_runtime(Runtime(runtime, "1.7.35"), pid=os.getpid())
     synchronize(node, [], [])
 
 
@@ -43,7 +43,7 @@ def back(node: Node) -> Iterator[Node]:
     """A node that has run the creates of a pod and two containers, and has lost its runtime."""
     joined(node)
     node.wait(node.create_pod(), node.create("c1"), node.create("c2"))
-    node.bridge.on_runtime_gone()
+    node.serving.on_runtime_gone()
     yield node
     node.delete_pod()
     node.idle()
@@ -87,10 +87,10 @@ def test_what_is_absent_gets_its_delete_at_the_second_look_unless_named(back: No
 @pytest.mark.parametrize("is_read", [False, True])
 def test_what_is_absent_may_come_while_there_is_no_connection(back: Node, is_read: bool) -> None:
     """The next Synchronize decides: its list may have what the one before did not have yet."""
-    back.bridge.synchronize([living_pod()], [listed("c2", RUNNING)])
+    back.serving.synchronize([living_pod()], [listed("c2", RUNNING)])
     if is_read:
         back.loop.settle()
-    back.bridge.on_runtime_gone()
+    back.serving.on_runtime_gone()
     back.loop.settle()
     back.loop.advance(2 * SECOND_LOOK)
     assert deletes(back) == []
@@ -123,7 +123,7 @@ def test_a_pod_that_is_listed_without_its_process_lives_as_long_as_that_of_its_c
 def test_a_pod_of_another_pid_namespace_lives_until_the_runtime_says_otherwise(node: Node) -> None:
     """As in a container without the node's pids: the pids that the runtime names are not there, or are others'."""
     joined(node)
-    node.bridge.set_runtime(Runtime("containerd", "1.7.35"), pid=0)
+    node.serving.set_runtime(Runtime("containerd", "1.7.35"), pid=0)
     node.wait(node.create_pod(pid=NO_PROCESS))
     synchronize(node, [a_pod(pid=NO_PROCESS)], [])
     node.loop.settle()
@@ -142,7 +142,7 @@ def test_what_was_started_without_us_is_told_and_owed_nothing(back: Node, caplog
     synchronize(back, [living_pod()], [listed(id_, RUNNING) for id_ in ("c1", "c2", "new")])
     assert caplog.text.count(text) == 1
     back.loop.advance(RETRY)
-    target = back.bridge.ledger.target("new")
+    target = back.serving.ledger.target("new")
     assert target is not None
     assert target._message is None, "one container keeps the memory of all that were listed"
 
@@ -175,9 +175,9 @@ def test_a_broken_conf_json_at_the_first_start_is_decided_once_it_is_in_order(no
 def test_on_docker_nothing_counts_as_created_for_it_announces_no_stop(node: Node) -> None:
     node.build(plugins={"a": PluginSettings(events=frozenset(["CreateContainer", "StopContainer"]))})
     node.plugins(a="answer", b="answer")
-    node.bridge.set_runtime(Runtime("docker", "29.0.0"))
+    node.serving.set_runtime(Runtime("docker", "29.0.0"))
     synchronize(node, [a_pod("c1")], [a_container("c1", pod_sandbox_id="c1", state=RUNNING)])
-    assert len(node.bridge.ledger.ids()) == 0
+    assert len(node.serving.ledger.ids()) == 0
 
 
 # What is known of a container, and of conf.json

@@ -199,12 +199,12 @@ def test_the_process_of_a_watched_pod_is_told_while_it_lives_and_its_end_is_the_
     if ends == "before":
         reap(process, monkeypatch)
     node.plugins(a="answer")
-    node.bridge.set_runtime(Runtime("containerd", "1.7.35"), pid=os.getpid())
-    node.bridge.synchronize([], [])
+    node.serving.set_runtime(Runtime("containerd", "1.7.35"), pid=os.getpid())
+    node.serving.synchronize([], [])
     node.wait(node.create_pod(pid=process.pid), node.create_pod("untold", pid=0))
-    node.bridge.on_runtime_gone()
+    node.serving.on_runtime_gone()
     container = a_container("c1", pod_sandbox_id="pod", state=api.CONTAINER_RUNNING)
-    node.bridge.synchronize([a_pod(pid=process.pid), a_pod("untold", pid=0)], [container])
+    node.serving.synchronize([a_pod(pid=process.pid), a_pod("untold", pid=0)], [container])
     node.loop.settle()
     if ends == "after":
         assert "a delete pod" not in node.runs

@@ -17,7 +17,7 @@ from v010_adapter.legacy import request
 from v010_adapter.legacy.answer import AnswerBuilder
 from v010_adapter.legacy.create_answer import CreateAnswerBuilder
 from v010_adapter.legacy.pending_updates import PendingUpdates
-from v010_adapter.legacy.result import MOST_COMPARED, Result, ResultError, is_complete, parse
+from v010_adapter.legacy.result import Result, ResultError, is_complete, parse
 from v010_adapter.legacy.update_answer import UpdateAnswerBuilder
 
 from ..oci.edits import ANY
@@ -38,7 +38,7 @@ GOOD = [
     (b'{"error":"a","error":null}', Result(error="a")),
     (b'{"plugin":null,"version":null,"metadata":null}', Result()),
     ('{"ver\u017fion":"a"}'.encode(), Result(version="a")),
-    ('{"plugin\u017f":"a"}'.encode(), Result(typos=(("plugin\u017f", "plugin"),))),
+    ('{"plugin\u017f":"a"}'.encode(), Result()),
     (rb'{"met\u0061data":{"\u0061":"\u0062"}}', Result(metadata={"a": "b"})),
     (rb'{"error":"a \ud800 b"}', Result(error="a \ufffd b")),
     (b'{"error":"\xff"}', Result(error="\ufffd")),
@@ -86,16 +86,6 @@ def test_what_is_no_result_is_an_error_that_says_why(subtests: pytest.Subtests) 
             assert not is_complete(output)
 
 
-REQUEST = b"conf version state id sandboxID pid spec labels results event pod container resources".split()
-
-
-def test_keys_that_resemble_known_ones_are_noted() -> None:
-    echo = b",".join(b'"%b":null' % key for key in REQUEST)
-    assert parse(b"{%b}" % echo).typos == ()
-    keys = b'{"Specs":1,"metdata":1,"err":1,"update":1,"adjustment":1,"name":1,"%b":1}' % (b"spec" * 9)
-    assert [meant for _, meant in parse(keys).typos] == ["spec", "metadata", "error", "updates", "adjust"]
-
-
 UNORDERED = Result("p", "0.1", "", {"b": "2", "a": "<é>", "B": ""})
 MARSHALLED = (
     (Result(), '{"plugin":"","version":"","error":""}'),
@@ -112,12 +102,6 @@ def test_a_result_goes_down_the_chain_as_go_marshals_it() -> None:
 
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-
-
-def test_of_many_unknown_keys_only_the_first_are_compared_with_the_known_ones() -> None:
-    many = ", ".join(f'"k{number}": 1' for number in range(MOST_COMPARED - 1))
-    assert parse(f'{{{many}, "erorr": ""}}'.encode()).typos == (("erorr", "error"),)
-    assert parse(f'{{{many}, "k": 1, "erorr": ""}}'.encode()).typos == ()
 
 
 # Wishes: each is taken or refused by name, no other exception, and nothing by half

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from v010_adapter.events.deletes import Deletes
+from v010_adapter.events.plugin_work import PluginWork
 from v010_adapter.events.pods import PodProcesses
 from v010_adapter.legacy.plan import Plans
 from v010_adapter.state.ledger import Ledger
@@ -101,8 +101,8 @@ def fail(*_: object) -> None:
 
 
 PLACES: list[tuple[type, str]] = [
-    (Deletes, "on_not_started"),
-    (Deletes, "on_done"),
+    (PluginWork, "_on_not_started"),
+    (PluginWork, "_on_done"),
     (Ledger, "begin_deletes"),
     (Ledger, "put_back"),
     (Ledger, "end_delete"),

@@ -16,17 +16,17 @@ import pytest
 
 from nri import api
 from nri.runtimes import Runtime
-from v010_adapter.events.bridge import Bridge
 from v010_adapter.legacy.sandboxes import CHUNK, is_runtimes_own
 from v010_adapter.settings import DEFAULT_CONF_JSON, LegacySettings
 
+from ..alone import PluginServing
 from ..processes import NO_PROCESS
 from ..waiting import running
 from .node import Node
 
 
 class Host:
-    """A node's root in a folder, with a conf.json where containerd looks for it, and a bridge."""
+    """A node's root in a folder, with a conf.json where containerd looks for it, and a serving."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -48,10 +48,10 @@ class Host:
         make(of, link)
         return link
 
-    def bridge(self, config: Path | None = None, sandboxes: str = "auto") -> Bridge:
+    def serving(self, config: Path | None = None, sandboxes: str = "auto") -> PluginServing:
         own = LegacySettings(config=str(config or self.conf_json), path=(str(self.node.folder),), sandboxes=sandboxes)
-        self.node.bridge = Bridge(self.node.loop, own, self.node.turns, str(self.root))
-        return self.node.bridge
+        self.node.serving = PluginServing(self.node.loop, own, self.node.turns, str(self.root))
+        return self.node.serving
 
     def ours(self) -> bool:
         """Whether a pod's create runs plugins."""
@@ -106,15 +106,15 @@ def runtime(tmp_path: Path) -> Iterator[Callable[[bytes], int]]:
 
 
 def test_pods_are_left_to_a_containerd_that_runs_plugins_for_them(host: Host, runtime: Callable[[bytes], int]) -> None:
-    host.bridge()
+    host.serving()
     assert host.ours(), "before the runtime is known"
     pid = runtime(DEFAULT_CONF_JSON.encode())
     for version, itself in MEASURED.items():
         for its in (pid, 0):
-            host.bridge().set_runtime(Runtime("containerd", version), pid=its)
+            host.serving().set_runtime(Runtime("containerd", version), pid=its)
             assert host.ours() is not itself, version
     for name, version in OTHERS:
-        host.bridge().set_runtime(Runtime(name, version), pid=pid)
+        host.serving().set_runtime(Runtime(name, version), pid=pid)
         assert host.ours(), name
 
 
@@ -132,33 +132,33 @@ def test_of_a_version_that_nobody_has_measured_the_executable_tells(
         pid = 0 if text is None else runtime(text)
         for version in UNMEASURED[: 1 if text is across else None]:
             caplog.clear()
-            host.bridge().set_runtime(Runtime("containerd", version), pid=pid)
+            host.serving().set_runtime(Runtime("containerd", version), pid=pid)
             assert host.ours() is (DEFAULT_CONF_JSON.encode() not in (text or b"")), (version, text)
             host.node.loop.settle()
             (told,) = [record for record in caplog.records if "plugins for pods" in record.message]
             assert (told.levelno, told.message.endswith(why)) == (level, True), told.message
-            assert host.node.bridge.describe()["notes"][0].startswith(told.message)
+            assert host.node.serving.describe()["notes"][0].startswith(told.message)
 
 
 def test_an_executable_is_read_only_if_it_decides(host: Host) -> None:
     """A pid that is not there would be found out, and nothing is told of a conf.json that is not there."""
-    host.bridge(host.another()).set_runtime(Runtime("containerd", "2.5.0"), pid=-1)
+    host.serving(host.another()).set_runtime(Runtime("containerd", "2.5.0"), pid=-1)
     assert host.ours()
-    assert host.node.bridge.describe()["notes"][0].endswith(
+    assert host.node.serving.describe()["notes"][0].endswith(
         f"are run by the adapter: no runtime reads {host.another()}"
     )
     host.another().unlink()
-    assert host.node.bridge.describe()["notes"] == []
+    assert host.node.serving.describe()["notes"] == []
 
 
 def test_the_pods_that_get_their_delete_from_the_runtime_are_counted(host: Host) -> None:
     def told() -> str:
-        return str(host.node.bridge.describe()["notes"][0]).partition(" itself")[2]
+        return str(host.node.serving.describe()["notes"][0]).partition(" itself")[2]
 
-    bridge = host.bridge()
-    bridge.set_runtime(Runtime("containerd", "2.4.2"))
+    serving = host.serving()
+    serving.set_runtime(Runtime("containerd", "2.4.2"))
     ready = api.PodSandbox(id="there", pid=NO_PROCESS)
-    bridge.synchronize([ready], [])
+    serving.synchronize([ready], [])
     assert told() == "; 1 pod gets its delete from the runtime"
     for id_ in ("a", "b"):
         host.node.create_pod(id_)
@@ -166,16 +166,16 @@ def test_the_pods_that_get_their_delete_from_the_runtime_are_counted(host: Host)
     host.node.delete_pod("a")
     host.node.delete_pod("unknown")
     assert told() == "; 2 pods get their deletes from the runtime"
-    bridge.synchronize([], [])
+    serving.synchronize([], [])
     assert told() == ""
 
 
 def test_what_is_configured_decides_whatever_the_runtime_and_containers_are_always_ours(host: Host) -> None:
     for name, version in (("containerd", "2.4.2"), ("containerd", "1.7.35"), ("cri-o", "1.34.0")):
         for sandboxes in ("always", "never"):
-            host.bridge(sandboxes=sandboxes).set_runtime(Runtime(name, version))
+            host.serving(sandboxes=sandboxes).set_runtime(Runtime(name, version))
             assert host.ours() is (sandboxes == "always"), (name, version)
-            assert host.node.bridge.describe()["notes"][0].endswith(f": legacy.sandboxes: {sandboxes}")
+            assert host.node.serving.describe()["notes"][0].endswith(f": legacy.sandboxes: {sandboxes}")
             answer = host.node.create("c1")
             host.node.wait(answer)
             assert answer.outcome == "ok"
@@ -195,7 +195,7 @@ CONFIGS: dict[str, tuple[Callable[[Host], Path], bool]] = {
 @pytest.mark.parametrize("config", CONFIGS)
 def test_a_conf_json_is_the_runtimes_own_if_it_is_the_same_file(host: Host, config: str) -> None:
     path, ours = CONFIGS[config]
-    host.bridge(path(host)).set_runtime(Runtime("containerd", "2.4.2"))
+    host.serving(path(host)).set_runtime(Runtime("containerd", "2.4.2"))
     assert host.ours() is ours
 
 

@@ -77,7 +77,7 @@ def two(node: Node) -> Node:
 
 
 def test_a_running_container_gets_its_deletes_with_what_is_known_of_it(two: Node, player: Player) -> None:
-    two.bridge.synchronize([a_pod()], [C1])
+    two.serving.synchronize([a_pod()], [C1])
     player.play(f"ran; {C1_DELETES}")  # a create is not made up for
     [request] = two.requests("a")
     assert (request["pid"], request["sandboxID"], request["labels"]) == (NO_PROCESS, "pod", {"of": "pod"})
@@ -88,7 +88,7 @@ def test_a_running_container_gets_its_deletes_with_what_is_known_of_it(two: Node
 def test_only_running_and_paused_containers_count(two: Node, player: Player, state: str) -> None:
     """A CREATED one has its create still to come, and a pod without a process lives by its containers."""
     listed = a_container("c1", pod_sandbox_id="pod", state=f"CONTAINER_{state}")
-    two.bridge.synchronize([a_pod(pid=0)], [listed])
+    two.serving.synchronize([a_pod(pid=0)], [listed])
     outcome = "ok" if state in ("RUNNING", "PAUSED") else "-"
     player.play(f"stop c1 -> {outcome}; stop pod -> {outcome}")
     if outcome == "-":
@@ -96,7 +96,7 @@ def test_only_running_and_paused_containers_count(two: Node, player: Player, sta
 
 
 def test_a_container_whose_pod_is_not_told_counts(two: Node, player: Player) -> None:
-    two.bridge.synchronize([], [a_container("c1", pod_sandbox_id="elsewhere", state=RUNNING)])
+    two.serving.synchronize([], [a_container("c1", pod_sandbox_id="elsewhere", state=RUNNING)])
     player.play(C1_DELETES)
     assert two.requests("a")[0]["sandboxID"] in ("elsewhere", "pod")
 
@@ -107,8 +107,8 @@ def test_without_plugins_or_with_a_broken_conf_json_nobody_is_owed_anything(
 ) -> None:
     if is_broken:
         node.conf_json.write_text("{")
-    node.bridge.synchronize([a_pod()], [C1])
-    assert len(node.bridge.ledger.ids()) == 0
+    node.serving.synchronize([a_pod()], [C1])
+    assert len(node.serving.ledger.ids()) == 0
     if is_broken:
         assert caplog.messages == [f"{node.conf_json}:1: unexpected end; no plugin can run"]
     else:
@@ -118,5 +118,5 @@ def test_without_plugins_or_with_a_broken_conf_json_nobody_is_owed_anything(
 def test_those_that_have_no_turn_at_creates_are_owed_none(node: Node, player: Player) -> None:
     lists = "with a.events=CreateContainer,StopContainer b.events=CreateContainer"
     player.play(f"{lists}; plugins a=answer b=answer c=answer")
-    node.bridge.synchronize([], [C1])
+    node.serving.synchronize([], [C1])
     player.play("stop c1 -> ok; ran a delete c1, c delete c1")

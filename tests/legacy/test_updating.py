@@ -73,7 +73,7 @@ class Runtime:
     def __init__(self, node: Node) -> None:
         self.calls: list[list[api.ContainerUpdate]] = []
         self.done: list[Any] = []
-        node.bridge.updates.send = self._send
+        node.serving.updates.send = self._send
 
     def _send(self, updates: list[api.ContainerUpdate], done: Any) -> None:
         self.calls.append(updates)
@@ -89,7 +89,7 @@ def cpus_of(updates: Any) -> dict[str, str]:
 
 
 def known(node: Node, *ids: str) -> None:
-    node.bridge.synchronize([], [a_container(id_) for id_ in ids])
+    node.serving.synchronize([], [a_container(id_) for id_ in ids])
 
 
 def test_a_runtime_that_has_gone_with_a_call_unanswered_holds_up_no_later_updates(node: Node) -> None:
@@ -99,7 +99,7 @@ def test_a_runtime_that_has_gone_with_a_call_unanswered_holds_up_no_later_update
     node.wait(node.create("c1"))
     node.loop.settle()
     assert len(gone.calls) == 1
-    node.bridge.on_runtime_gone()
+    node.serving.on_runtime_gone()
     back = Runtime(node)
     node.wait(node.create("c2"))
     node.loop.settle()
@@ -112,7 +112,7 @@ def test_what_waited_without_a_runtime_goes_out_when_one_is_joined_but_not_for_w
     )
     known(node, "c0", "c9")
     node.wait(node.create("c1"))
-    node.bridge.on_runtime_gone()
+    node.serving.on_runtime_gone()
     back = Runtime(node)
     known(node, "c0")
     node.loop.settle()

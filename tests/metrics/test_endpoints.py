@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sockets import connect
 from v010_adapter.host.trust import off
 from v010_adapter.monitoring.endpoints import Endpoints
 
@@ -45,7 +46,7 @@ class Pair:
         """Whether somebody listens at the port; at the unix sockets, each adapter does."""
         for path in self.paths:
             with socket.socket(socket.AF_UNIX) as asked:
-                asked.connect(str(path))
+                connect(asked, path)
         with socket.socket() as asked:
             return asked.connect_ex(("127.0.0.1", self.port)) == 0
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import sockets
 from v010_adapter.monitoring.http_server import MAX_REQUEST, HttpServer, Response
 from v010_adapter.monitoring.listener import PAUSE
 
@@ -38,9 +39,12 @@ class Client:
 
     def __init__(self, loop: SteppedLoop, address: str | tuple[str, int]) -> None:
         self.loop = loop
-        is_path = isinstance(address, str)
-        self.socket = socket.socket(socket.AF_UNIX if is_path else family_of(address[0]))
-        self.socket.connect(address)
+        if isinstance(address, str):
+            self.socket = socket.socket(socket.AF_UNIX)
+            sockets.connect(self.socket, address)
+        else:
+            self.socket = socket.socket(family_of(address[0]))
+            self.socket.connect(address)
         self.socket.setblocking(False)
         self.got = b""
         self.is_closed = False
@@ -216,7 +220,7 @@ def test_only_the_socket_of_a_killed_adapter_is_replaced(loop: SteppedLoop, tmp_
     path, file = tmp_path / "http.sock", tmp_path / "file"
     file.write_text("kept")
     with socket.socket(socket.AF_UNIX) as other:
-        other.bind(str(path))
+        sockets.bind(other, path)
         other.listen()
         before = open_descriptors()
         for taken in (path, file):

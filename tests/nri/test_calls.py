@@ -107,6 +107,11 @@ SAID = [
 ]
 
 
+def test_updates_may_be_asked_for_at_any_time_from_the_version_of_nri_on_that_cannot_deadlock() -> None:
+    for version, refused in (((0, 12, 0), True), ((0, 12, 1), False), ((0, 12, 2), False)):
+        assert bool(runtimes.Runtime("containerd", "2.4.0", version).refuses_updates) is refused, version
+
+
 def test_a_runtimes_nri_is_what_it_tells_or_what_is_known_of_it() -> None:
     for (name, version, nri), known in SAID:
         request = api.ConfigureRequest(runtime_name=name, runtime_version=version, NRI_version=nri)

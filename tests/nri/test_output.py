@@ -44,8 +44,8 @@ SERVE = "import asyncio\noutput_to_syslog()\nasyncio.run(serve(Loud()))"
 
 
 @pytest.fixture
-def receiver(tmp_path: Path) -> Iterator[Receiver]:
-    made = Receiver(tmp_path / "log")
+def receiver(short_path: Path) -> Iterator[Receiver]:
+    made = Receiver(short_path / "log")
     yield made
     made.stop()
 
@@ -73,14 +73,14 @@ def test_what_it_prints_logs_and_fails_with_reaches_syslog(
 
 
 def test_lines_that_a_busy_syslog_did_not_take_follow_without_another_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last line of a traceback is the error."""
     monkeypatch.setattr(output, "LAST_WAIT", 60.0)
     most = 3 * int(Path("/proc/sys/net/unix/max_dgram_qlen").read_text())
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
-        receiver.bind(str(tmp_path / "log"))
+        receiver.bind(str(short_path / "log"))
         receiver.settimeout(60)
-        print(*range(most), sep="\n", file=output._stream(Syslog(str(tmp_path / "log"), "10-x"), logging.INFO, 1))
+        print(*range(most), sep="\n", file=output._stream(Syslog(str(short_path / "log"), "10-x"), logging.INFO, 1))
         for number in range(most):
             assert receiver.recv(100).endswith(f"]: {number}".encode())

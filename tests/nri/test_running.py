@@ -18,6 +18,7 @@ import pytest
 from nri import Context, Identity, Plugin, api, connect, identity, launched, run, serve, session, transport
 from nri.errors import NRIError, RegistrationError
 from nri.wire import Code, Reply, ttrpc
+from tests.sockets import bind
 
 from ..processes import open_descriptors
 from ..waiting import LIMIT
@@ -85,7 +86,7 @@ def test_a_runtime_that_cannot_be_reached_is_named_and_no_descriptor_is_left(
     monkeypatch.setattr(transport, "DEFAULT_SOCKET", absent)
     (tmp_path / "file").touch()
     with socket.socket(socket.AF_UNIX) as dead:
-        dead.bind(host.path)
+        bind(dead, host.path)
     before = open_descriptors()
     for asked, named in {
         "": absent,

@@ -18,6 +18,8 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from tests.waiting import unlimited
+
 MODULE = Path(__file__).resolve().parent
 VERSIONS = ("v0.8.0", "v0.10.0", "v0.12.0", "v0.12.5")
 NEWEST = VERSIONS[-1]  # the one of go.mod; the others have modfiles of their own
@@ -122,8 +124,11 @@ def made(target: Path, make: Callable[[Path], object]) -> Path:
     """Make the target if it is not there: one process at a time, and it appears under its name when it is whole."""
     if target.exists():
         return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with open(target.with_name(f".{target.name}.lock"), "w") as lock:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PeerMissing(f"nothing can be kept in the cache: {error}") from None
+    with open(target.with_name(f".{target.name}.lock"), "w") as lock, unlimited():
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not target.exists():
             _tell(f"building {target.name} (once; may take minutes) ...")

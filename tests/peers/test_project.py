@@ -12,6 +12,8 @@ from pathlib import Path
 
 import yaml
 
+from nri import __version__
+
 from ..debian import missing
 from .build import NEWEST, PeerMissing, run
 from .harness import PATIENT, GoRuntime
@@ -47,7 +49,8 @@ def test_the_copy_is_installed_and_tested_and_its_program_is_launched(tmp_path: 
 
 def test_the_project_depends_on_one_package_and_its_files_start_its_program() -> None:
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
-    assert len(project["dependencies"]) == 1
+    wheel = f"nri @ {{root:uri}}/nri-{__version__}-py3-none-any.whl"  # by no name: see docs/security.md, A release
+    assert project["dependencies"] == [wheel]
     (program,) = project["scripts"]
     daemon_set = yaml.safe_load((PROJECT / "daemonset.yaml").read_text())["spec"]["template"]["spec"]
     (container,) = daemon_set["containers"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from functools import partial
 from itertools import cycle
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any, cast
 
 import pytest
@@ -22,7 +24,7 @@ from v010_adapter.cli import terminal
 from v010_adapter.cli.simulate import command
 from v010_adapter.cli.simulate.play import Play
 
-from ..waiting import LIMIT
+from ..waiting import LIMIT, running
 from .fixtures import Plugins, serves
 from .simulation import Simulate
 
@@ -247,6 +249,21 @@ def test_the_processes_of_a_plugin_are_its_group_and_their_descendants() -> None
 
     stats = {1: stat(0, 1), 10: stat(1, 10), 11: stat(10, 10), 12: stat(11, 12), 13: stat(1, 10), 14: stat(1, 14)}
     assert processes.family(10, stats) == {10, 11, 12, 13}
+
+
+def test_the_numbers_of_a_process_are_those_of_the_kernel() -> None:
+    """Its parent, its group, and the times of itself and of its children."""
+    code = "import os, sys; os.setpgid(0, 0); [0 for _ in range(3_000_000)]; print(*os.times()[:2]); sys.stdin.read()"
+    with running([sys.executable, "-c", code], stdin=PIPE, stdout=PIPE, text=True) as process:
+        assert process.stdout
+        told = [float(seconds) for seconds in process.stdout.readline().split()]
+        stat = processes._stats()[process.pid]
+    assert (stat[processes.PARENT], stat[processes.GROUP]) == (os.getpid(), process.pid)
+    found = [ticks * processes.TICK for ticks in stat[processes.TIMES]]
+    assert sum(told) > 0
+    assert found[0] >= told[0]
+    assert found[1] >= told[1]
+    assert found[2:] == [0, 0]
 
 
 def test_usage_is_the_largest_memory_and_the_processor_time_of_the_load(monkeypatch: pytest.MonkeyPatch) -> None:

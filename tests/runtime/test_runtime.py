@@ -18,6 +18,7 @@ from nri.errors import RegistrationError
 from nri.testing import Flavour, Late, Runtime
 from nri.testing.launch import spawn
 from nri.wire import Code
+from tests.sockets import connect
 from v010_adapter.errors import ConfigError
 
 from .. import processes
@@ -143,7 +144,7 @@ def test_an_external_plugin_with_a_bad_name_gets_an_error(tmp_path: Path, name: 
         runtime.listen(tmp_path / "nri.sock")
         with pytest.raises(Late, match="no plugin connected"):
             runtime.accept(0.01)  # nobody comes, however long it waits
-        trunk.connect(os.fspath(tmp_path / "nri.sock"))
+        connect(trunk, tmp_path / "nri.sock")
         stub = Stub(StubPlugin(), name, idx, trunk.sendall)
         stub.register()
         with pytest.raises(RegistrationError, match=objection):

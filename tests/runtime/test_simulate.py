@@ -238,7 +238,7 @@ USELESS: list[tuple[list[str], str]] = [
     (["-conf", "/nonexistent"], "/nonexistent: No such file"),
     (["-conf", "/nonexistent", "-legacy", "/bin/true"], "exclude each other"),
     (["-hooks", "/nonexistent"], "-hooks /nonexistent: no such directory"),
-    (["-socket", "/x" * 100], "/x/x: No such file or directory"),
+    (["-socket", "/x" * 100], "/x: No such file or directory"),
 ]
 FILES: list[tuple[str, str, str]] = [
     ("-events", '{"event": "RunPodSandbox", "pod": {}}\n{"event": "Nonsense"}\n', ":2: not a recorded event"),

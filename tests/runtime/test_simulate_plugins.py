@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sockets import bind
 from v010_adapter import settings
 from v010_adapter.cli.simulate import play
 from v010_adapter.cli.simulate.command import EMPTY_CONFIG
@@ -151,6 +152,6 @@ def test_nobody_comes(simulate: Simulate, tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_socket_that_is_there_is_left_alone(simulate: Simulate, tmp_path: Path) -> None:
     path = tmp_path / "nri.sock"
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(path))
+        bind(listener, path)
         assert f"{path}: Address already in use" in simulate.refused("-socket", path)
     assert path.exists()

@@ -84,7 +84,7 @@ def playing(world: World) -> Iterator[None]:
     handler = _Bugs(world)
     level, propagates = log.level, log.propagate
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("v010_adapter.events.plugin_work.ConfigFile", ConfFile)
+        patch.setattr("v010_adapter.legacy.plugins.ConfigFile", ConfFile)
         patch.setattr("v010_adapter.programs.runner.Process", partial(Program, world))
         patch.setattr("v010_adapter.legacy.find.find", lambda type_, *_: type_)
         patch.setattr("v010_adapter.events.hooks.HookBridge", HookBridge)

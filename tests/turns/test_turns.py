@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from v010_adapter.events import turns
-from v010_adapter.events.fates import DONE, MINE, PAST, REPEAT, Stage, State, Turn
+from v010_adapter.events.fates import DONE, MINE, PAST, REPEAT, State, Turn
 from v010_adapter.events.turns import owners_in, stranger
 from v010_adapter.state import turns_file
 from v010_adapter.state.turns_file import JOINED, PLACE, PLACES, TABLE, TurnsFile
@@ -52,16 +52,12 @@ def test_an_adapter_knows_that_it_is_alone_until_another_joins(start: Start) -> 
     assert first.changes[-2:] == [(True, False), (False, False)]
 
 
-def test_an_adapter_that_is_alone_writes_no_note_and_asks_no_lock(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_adapter_that_is_alone_writes_no_note(start: Start) -> None:
     adapter = start()
-    adapter.comes()
-    monkeypatch.setattr(turns_file, "fcntl", None)
     for _ in range(3):
         turn = adapter.comes()
         assert (adapter.turns.others_got(turn), adapter.turns.take(turn)) == (False, MINE)
-        adapter.turns.end(turn, State.ANSWERED)
+        adapter.ends(turn)
     assert not table(adapter).strip(b"\0")
 
 
@@ -200,10 +196,8 @@ def test_an_event_whose_turn_comes_after_another_adapter_has_begun_a_later_one_i
 
 
 def waiting(adapter: Adapter, method: str = "StartContainer") -> Turn:
-    """An event whose job waits."""
-    turn = adapter.comes(method)
-    turn.stage = Stage.WAITING
-    return turn
+    """An event whose work waits."""
+    return adapter.comes(method)
 
 
 def test_an_event_that_was_answered_before_its_turn_goes_on_here_and_nowhere_else(start: Start) -> None:
@@ -213,11 +207,10 @@ def test_an_event_that_was_answered_before_its_turn_goes_on_here_and_nowhere_els
     second.turns.end(waits, State.ANSWERED)
     assert third.turns.is_answered(at_third)
     first.die()
-    assert second.turns.lock("pod", "c1")
     assert (second.turns.take(waits), waits.at) == (REPEAT, turn.at), "what the first has noted is not repeated"
     assert third.turns.is_answered(at_third)
     second.turns.unlock("pod", "c1")
-    assert third.turns.lock("pod", "c1")
+    assert third.turns.lock("pod", "c1"), "there is no lock for the answer, which has been sent"
 
 
 def test_an_answer_before_the_turn_hides_no_note_of_a_later_event(start: Start) -> None:
@@ -234,7 +227,6 @@ def test_a_note_of_an_earlier_event_replaces_no_later_one_of_the_id(start: Start
     first.turns.end(earlier, State.ANSWERED)
     assert second.serves("UpdateContainer") is DONE
     first.turns.end(waiting(first, "UpdateContainer"), State.ANSWERED)
-    assert first.turns.lock("pod", "c1")
     assert first.turns.take(earlier) is MINE
     first.turns.unlock("pod", "c1")
     assert second.serves("UpdateContainer") is DONE
@@ -282,7 +274,6 @@ def test_an_end_that_was_read_too_late_is_not_noted_over_the_next_life(start: St
     for method in events:
         late = second.turns.turn(method, "pod", "c1", quiet, timeout=0.5)
         assert second.turns.others_got(late)
-        second.turns.lock("pod", "c1")
         second.turns.take(late)
         second.ends(late)
     assert third.serves("StartContainer") is DONE
@@ -342,6 +333,17 @@ def test_a_container_stays_locked_when_its_pod_is_free_again(start: Start) -> No
     assert [second.lock("pod", id_) for id_ in ("c1", "c2")] == [False, True]
 
 
+def test_a_lock_that_an_adapter_has_is_not_asked_for_again(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each job of an id locks it; one call of the kernel suffices."""
+    own = start().turns
+    assert own.lock("pod", "c1")
+    monkeypatch.setattr(turns_file, "fcntl", None)
+    assert own.lock("pod", "c1")
+    own.unlock("pod", "c1")
+    monkeypatch.undo()
+    own.unlock("pod", "c1")
+
+
 def test_an_id_that_is_locked_twice_is_free_after_the_second_unlock(start: Start) -> None:
     first, second = (start().turns for _ in range(2))
     assert first.lock("pod", "c1")
@@ -358,20 +360,7 @@ def test_a_killed_adapter_holds_nothing(start: Start) -> None:
     waiting, fate = second.begins()
     assert fate is None
     first.die()
-    assert second.turns.lock("pod", "c1")
     assert second.turns.take(waiting) is REPEAT
-
-
-def test_the_lock_is_held_until_the_answer_is_sent(start: Start) -> None:
-    first, second = start(), start()
-    turn, _ = first.begins()
-    first.turns.unlock("pod", "c1")  # the job has ended
-    waiting, fate = second.begins()
-    assert (fate, second.turns.is_answered(waiting)) == (None, False)
-    first.turns.end(turn, State.ANSWERED)
-    assert second.turns.lock("pod", "c1")
-    assert second.turns.is_answered(waiting)
-    assert second.turns.take(waiting) is DONE
 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EINVAL, errno.ENOSYS])

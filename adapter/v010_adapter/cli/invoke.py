@@ -1,6 +1,6 @@
 """`v010-adapter invoke TYPE`: runs one legacy plugin by hand as the daemon would, and shows what its result changes.
 
-The daemon's bridge runs the plugin, with a conf.json that names only this plugin. The output comes from its log.
+The daemon's code serves the event, with a conf.json that names only this plugin. The output comes from its log.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from v010_adapter.container_files.recording import Recorded
 from v010_adapter.daemon.adapter import reserve
 from v010_adapter.daemon.process_setup import become_daemon
 from v010_adapter.errors import ConfigError
-from v010_adapter.events.bridge import Bridge
+from v010_adapter.events.serving import Serving
 from v010_adapter.events.turns import Turns
 from v010_adapter.host.trust import off
 from v010_adapter.legacy.config import Config, ConfigFile, Entry
@@ -106,15 +106,16 @@ def _invoke(own: Settings, entry: Entry, call: Recorded, flavour: Flavour, colle
     loop = Loop()
     with Scratch("v010-adapter-invoke-") as directory:
         legacy = own.legacy._replace(config=_conf_json(directory, entry), sandboxes="always")
+        own = own._replace(legacy=legacy)
         turns = Turns(RuntimeDirectory(os.path.join(directory, "state"), "", off), loop.time)
-        bridge = Bridge(loop, legacy, turns, own.host_root)
+        serving = Serving(loop, own, turns, _NoRuntime())
         runtime = runtimes.of(flavour.configure_request(""))
-        bridge.set_runtime(runtime)
-        _owe_delete(bridge, Plans(legacy), entry, call)
+        serving.set_runtime(runtime)
+        _owe_delete(serving, Plans(legacy), entry, call)
         size, spare = call.request.ByteSize(), reserve(own, runtime.nri)
         context = Context(call.event, flavour.request_timeout, loop.time, loop.time(), spare, size)
-        scene = _play(loop, bridge, turns, call, context)
-    reason = bridge.runner.accounts[entry.type].last_error
+        scene = _play(loop, serving, call, context)
+    reason = serving.runner.accounts[entry.type].last_error
     collected.log = [line for line in collected.log if not reason or reason not in line]  # it is shown anyway
     answer = Answer(entry.type, error=scene.outcome.error or reason, seconds=collected.fields.get("us", 0) / 1e6)
     scene.outcome.answers.append(answer)
@@ -129,28 +130,51 @@ def _conf_json(directory: str, entry: Entry) -> str:
     return str(path)
 
 
-def _owe_delete(bridge: Bridge, plans: Plans, entry: Entry, call: Recorded) -> None:
+def _owe_delete(serving: Serving, plans: Plans, entry: Entry, call: Recorded) -> None:
     """Adds a create to the ledger, for a delete that would not run without one."""
     target = of_event(call.event, call.request)
     if STATES[call.event] == DELETE and plans.is_for_owed_only(call.event, [entry], is_sandbox=target.is_sandbox):
-        bridge.ledger.add(target, entry)
+        serving.ledger.add(target, entry)
 
 
-def _play(loop: Loop, bridge: Bridge, turns: Turns, call: Recorded, context: Context) -> Scene:
-    """Plays the event to the bridge, and waits until all its programs have ended. Raises ConfigError."""
+class _NoRuntime:
+    """A `Link` to no runtime."""
+
+    runtime_pid = 0
+
+    def on_served(self, is_ours: bool) -> None:
+        pass
+
+    def on_joined(self) -> None:
+        pass
+
+    def send_updates(self, updates: list[api.ContainerUpdate], on_reply: Any) -> None:
+        pass
+
+    def keep_configuration(self, text: str, socket: str) -> None:
+        pass
+
+
+def _play(loop: Loop, serving: Serving, call: Recorded, context: Context) -> Scene:
+    """Plays the event, and waits until all its programs have ended. Raises ConfigError."""
     message: Any = call.request
     told: list[tuple[float, Any, Exception | None]] = []
     started = loop.time()
-    target = of_event(call.event, message)
-    turn = turns.turn(call.event, target.sandbox_id, target.id, started, context.deadline - started)
-    answer = bridge.handle(message, target, context, turn)
+    answer = serving.on_event(message, context)
     if not isinstance(answer, Deferred):  # the directory of temporary files is not trusted
-        raise ConfigError(call.event, "; ".join(bridge.describe()["faults"]))
-    answer.then(lambda reply, error: told.append((loop.time() - started, reply, error)))
-    loop.call_soon(lambda: bridge.when_idle(loop.stop))
+        raise ConfigError(call.event, "; ".join(serving.describe()["faults"]))
+
+    def on_reply(reply: Any, error: Exception | None) -> None:
+        told.append((loop.time() - started, reply, error))
+        serving.on_answered(context)
+
+    answer.then(on_reply)
+    loop.call_soon(lambda: serving.when_idle(loop.stop))
     loop.run()
     [(seconds, reply, error)] = told
-    updates = [*getattr(reply, "update", ()), *bridge.updates.pop()]
+    if isinstance(error, ConfigError):
+        raise error
+    updates = [*getattr(reply, "update", ()), *serving.updates.pop()]
     scene = Scene(Outcome(call.event, error=str(error or ""), update=updates), seconds)
     if call.event == "CreateContainer" and error is None:
         scene.outcome.adjusted = reply.adjust if reply is not None else api.ContainerAdjustment()

@@ -251,14 +251,14 @@ class Adapter(Plugin):
     def when_idle(self, callback: Callable[[], object]) -> None:
         """Calls back, perhaps at once, when no plugin runs any more."""
         if self._serving is not None:
-            self._serving.legacy.when_idle(callback)
+            self._serving.when_idle(callback)
         else:
             callback()
 
     @property
     def owed(self) -> list[str]:
         """The names of the pods and containers that are owed a delete."""
-        return self._serving.legacy.owed() if self._serving is not None else []
+        return self._serving.owed() if self._serving is not None else []
 
     # Events
 

@@ -6,8 +6,8 @@ Hooks are matched with the container of the request; precreate hooks get it as p
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from nri import Answer, Context, api
 from nri.events import subject_of
@@ -20,31 +20,26 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Plugins(Protocol):
-    """`Bridge.handle` with its first arguments."""
-
-    def __call__(self, *, with_hooks: bool) -> Answer[api.CreateContainerResponse]:
-        """Runs the legacy plugins of an event."""
-
-
 def create_container(
     request: api.CreateContainerRequest,
     context: Context,
     turn: Turn,
-    plugins: Plugins,
+    plugins: Callable[[], Answer[api.CreateContainerResponse]],
     hooks: HookBridge | None,
     prefix: str,
 ) -> Generator[Answer[Any], Any, api.CreateContainerResponse | None]:
     """Yields the answer of each step, to be sent its reply; returns the answer to CreateContainer.
 
-    `plugins` runs the legacy plugins, and decides whose turn it is. `hooks` is None where others inject hooks.
+    `plugins` runs the legacy plugins; then the fate of the event is known. `hooks` is None where others inject hooks.
     Annotations under `prefix` are the plugins' own, if it is not empty.
     """
     withheld = _withhold(request, prefix) if prefix else ()
-    answer = yield plugins(with_hooks=hooks is not None or bool(withheld))
+    answer: api.CreateContainerResponse | None = yield plugins()
     if turn.fate in SERVED_ELSEWHERE:
         return None
-    response: api.CreateContainerResponse = answer or api.CreateContainerResponse()
+    if hooks is None and not withheld:
+        return answer
+    response = answer or api.CreateContainerResponse()
     if withheld:
         _remove(withheld, response.adjust)
     if hooks is not None:

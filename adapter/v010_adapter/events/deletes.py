@@ -15,17 +15,14 @@ from typing import Any
 from nri import cgroup
 from v010_adapter.base.loop import NO_TIMER, Loop, Timer
 from v010_adapter.events import reconcile
-from v010_adapter.events.fates import MINE, PAST, REPEAT, SERVED_ELSEWHERE, Fate, Stage, Turn
-from v010_adapter.events.life import RUNNING
-from v010_adapter.events.plugin_work import PluginJob, Plugins
+from v010_adapter.events.fates import PAST, Turn
+from v010_adapter.events.plugin_work import PluginWork, Shared
 from v010_adapter.events.pods import PodProcesses
 from v010_adapter.events.queue import Queue
 from v010_adapter.events.reconcile import Node
 from v010_adapter.events.turns import Turns
-from v010_adapter.events.work import Observer
-from v010_adapter.legacy.plan import CREATE, DELETE, UPDATE, PluginStep
+from v010_adapter.legacy.plan import DELETE, UPDATE
 from v010_adapter.legacy.request import Target
-from v010_adapter.state.ledger import Ledger
 
 log = logging.getLogger(__name__)
 
@@ -33,17 +30,15 @@ SECOND_LOOK = 5.0
 """An id that a Synchronize does not list, and that no event names within these seconds after it, counts as gone."""
 FIRST_RETRY, LAST_RETRY = 10.0, 600.0
 """Seconds until a delete that could not be started is tried again: each wait is twice the one before."""
-LOGGING = 3600.0
-"""Seconds between two log lines of a plugin that cannot be started for deletes that no event asks for."""
 
 
-class Deletes(Observer[PluginJob, PluginStep]):
-    """Observes the runs of plugins, notes who is owed a delete, and sees to it that each delete runs."""
+class Deletes:
+    """Sees to it that each delete that is owed runs."""
 
-    def __init__(self, loop: Loop, plugins: Plugins, ledger: Ledger, turns: Turns) -> None:
-        self.ledger = ledger
-        self.queue = Queue(loop, turns)
-        self._loop, self._plugins, self._turns = loop, plugins, turns
+    def __init__(self, loop: Loop, shared: Shared, turns: Turns) -> None:
+        self._shared, self._plugins, self.ledger = shared, shared.plugins, shared.ledger
+        self.queue = Queue(loop, turns, self._on_over)
+        self._loop, self._turns = loop, turns
         self._pods = PodProcesses(loop, self._on_pod_end)
         self._retries: dict[str, tuple[float, Timer]] = {}
         """The ids whose deletes are tried again: the wait after that, and the timer, which may have been cancelled."""
@@ -55,9 +50,7 @@ class Deletes(Observer[PluginJob, PluginStep]):
         self._ended_pods: set[str] = set()
         """The ids of pods whose process has ended, and that have containers among the absent."""
         self._removed: set[str] = set()
-        """The ids to be forgotten as soon as they have no jobs and are owed no delete."""
-        self._logged_at: dict[str, float] = {}
-        """When the log had the last line of a plugin whose delete was tried again."""
+        """The ids to be forgotten as soon as they have no works and are owed no delete."""
 
     # At an event
 
@@ -67,8 +60,8 @@ class Deletes(Observer[PluginJob, PluginStep]):
         if self._named is not None:
             self._named |= {target.id, target.sandbox_id}
 
-    def of_event(self, event: str, message: Any, target: Target, turn: Turn, *, by_runtime: bool) -> PluginJob | None:
-        """Returns the job of a delete, None if no plugin runs at it. The plugins are named when the job's turn comes.
+    def of_event(self, event: str, message: Any, target: Target, turn: Turn, *, by_runtime: bool) -> PluginWork | None:
+        """Returns the work of a delete, None if no plugin runs at it. The plugins are named when its turn comes.
 
         With `by_runtime`, the runtime runs the plugins of the event itself: only what is owed runs here.
         """
@@ -78,25 +71,23 @@ class Deletes(Observer[PluginJob, PluginStep]):
         is_for_owed_only = self._plugins.plans.is_for_owed_only(event, entries, is_sandbox=target.is_sandbox)
         if is_for_owed_only and not self._will_be_owed(target.id):
             return None
-        return PluginJob(self._plugins, self, event, target, None, message=message, entries=entries, turn=turn)
+        return PluginWork(self._shared, event, target, None, message=message, entries=entries, turn=turn)
 
-    def submit(self, job: PluginJob) -> None:
-        """Runs a job when its turn comes."""
-        if job.state != UPDATE and (retry := self._retries.get(job.target.id)):
+    def submit(self, work: PluginWork) -> None:
+        """Runs a work when its turn comes."""
+        if work.kind != UPDATE and (retry := self._retries.get(work.target.id)):
             retry[1].cancel()  # the id lives, or its deletes are tried now
-        if job.turn is not None:
-            job.turn.stage = Stage.WAITING
-        self.queue.submit(job)
+        self.queue.submit(work)
 
     def _will_be_owed(self, id_: str) -> bool:
         """Whether plugins may be owed a delete when the turn of a delete that is made now has come."""
-        pending = [job for job in self.queue.of(id_) if job.state != UPDATE]
-        if pending and (pending[-1].state != DELETE or pending[-1].after):
-            return pending[-1].state != DELETE  # a delete that waits takes what is owed by then
+        pending = [work for work in self.queue.of(id_) if work.kind != UPDATE]
+        if pending and (pending[-1].kind != DELETE or not pending[-1].has_lock):
+            return pending[-1].kind != DELETE  # a delete that waits takes what is owed by then
         return id_ in self.ledger
 
     def remove(self, id_: str) -> None:
-        """Forgets a pod or container that the runtime has removed, when it has no job and is owed no delete."""
+        """Forgets a pod or container that the runtime has removed, when it has no work and is owed no delete."""
         self._removed.add(id_)
         self._forget(id_)
 
@@ -108,11 +99,11 @@ class Deletes(Observer[PluginJob, PluginStep]):
         if target is None or not self._will_be_owed(id_):
             return
         target = copy(target)
-        target.pid = 0  # `at_turn` takes the create's pid, unless that process has ended
+        target.pid = 0  # `PluginWork` takes the create's pid, unless that process has ended
         if id_ not in self._retries:
             log.info("%s has gone without an event: its delete comes now", target)
         event = "StopPodSandbox" if target.is_sandbox else "StopContainer"
-        self.submit(PluginJob(self._plugins, self, event, target, None))
+        self.submit(PluginWork(self._shared, event, target, None))
 
     def reconcile(self, node: Node, ours: Sequence[Target]) -> None:
         """Runs the deletes of what has ended without a connection. Creates are not made up for.
@@ -147,7 +138,7 @@ class Deletes(Observer[PluginJob, PluginStep]):
             self._second_look = self._loop.call_at(self._loop.time() + SECOND_LOOK, look)
 
     def _ids(self) -> list[str]:
-        """Returns the ids that are owed a delete, and those that jobs under way may owe one."""
+        """Returns the ids that are owed a delete, and those that works under way may owe one."""
         return [*dict.fromkeys([*self.ledger.ids(), *sorted(self.queue.ids())])]
 
     def _log_without_create(self, ours: Sequence[Target]) -> None:
@@ -190,89 +181,18 @@ class Deletes(Observer[PluginJob, PluginStep]):
         for target in sorted(targets, key=lambda target: target.is_sandbox):  # a pod's delete after its containers'
             self.run_owed(target.id)
 
-    # As the observer of jobs
+    # When a work is over
 
-    def at_turn(self, job: PluginJob) -> None:
-        """Decides whether the job's event is served here. Names the plugins of a delete, which are known only now."""
-        turn, fate = job.turn, MINE
-        if turn is None:
-            self._turns.look()  # an adapter that has joined since the last event may have run these deletes
-        else:
-            fate = self._turns.take(turn)
-        self.ledger.refresh(job.target)
-        if job.state == DELETE:
-            self._begin_deletes(job, fate)
-        elif fate in SERVED_ELSEWHERE:
-            job.chain.set_steps(())
-        elif fate is REPEAT and turn is not None and job.state == CREATE:
-            job.chain.set_steps(self._missing(job, turn))
-
-    def _missing(self, job: PluginJob, turn: Turn) -> list[PluginStep]:
-        """Returns the steps of a create that the adapter which has begun it has not done."""
-        if any(later.state == DELETE for later in self.queue.of(job.target.id)):
-            return []  # the id has ended: its deletes may have removed what was noted
-        noted = self.ledger.keys(job.target.id, turn.at)
-        is_asked = job.event == "CreateContainer"  # the runtime does not have the changes
-        return [step for step in job.chain.steps if step.entry.key not in noted or (is_asked and step.may_adjust)]
-
-    def _begin_deletes(self, job: PluginJob, fate: Fate) -> None:
-        target, earlier = job.target, self.ledger.target(job.target.id)
-        if earlier is not None:
-            has_pid = bool(target.pid)
-            target.complete(earlier)
-            if not has_pid and earlier.started and earlier.started != cgroup.start_time(earlier.pid):
-                target.pid = 0  # perhaps it is another process by now
-        owed = self.ledger.begin_deletes(target.id) if fate is not PAST else ()
-        entries = () if fate in SERVED_ELSEWHERE else job.entries
-        job.chain.set_steps(self._plugins.plans.of_delete(job.event, owed, entries, target))
-
-    def before_feed(self, job: PluginJob, step: PluginStep) -> None:
-        """Notes a create before its plugin knows of it."""
-        if job.state == CREATE and step.owes_delete:
-            self.ledger.add(job.target, step.entry)
-        elif job.state == CREATE:
-            self.ledger.keep(job.target)
-
-    def on_not_started(self, job: PluginJob, step: PluginStep) -> bool:
-        """Puts the delete of a plugin that could not be started back; returns whether the log says so."""
-        is_owed = job.state == DELETE and self.ledger.put_back(job.target.id, step.entry)
-        if not is_owed or job.is_awaited:
-            return True
-        now = self._loop.time()
-        if now - self._logged_at.get(step.name, -LOGGING) < LOGGING:
-            return False
-        self._logged_at[step.name] = now
-        return True
-
-    def on_done(self, job: PluginJob, step: PluginStep) -> None:
-        """Notes that the delete of a plugin has ended, or is not waited for any longer."""
-        if job.state == DELETE:
-            self.ledger.end_delete(job.target.id, step.entry)
-
-    def give_up(self) -> None:
-        """The process ends. A delete that runs counts as ended: its plugin has the request, and is left to finish."""
-        for job in self.queue.running():
-            if job.chain.state is RUNNING:
-                self.on_done(job, job.chain.steps[0])
-
-    def on_end(self, job: PluginJob) -> None:
-        """Notes what becomes of the id, and starts the jobs that have waited for this one."""
-        self.queue.remove(job)
-        try:
-            self._free_id(job)
-        finally:
-            self.queue.start_after(job)
-
-    def _free_id(self, job: PluginJob) -> None:
-        """Frees the id, tries deletes again later that could not be started, and forgets what has been removed."""
-        id_ = job.target.id
-        if job.state == DELETE:
+    def _on_over(self, work: PluginWork) -> None:
+        """Tries deletes again later that could not be started, and forgets what has been removed."""
+        id_ = work.target.id
+        if work.kind == DELETE:
             self._pods.forget(id_)
-            is_past = job.turn is not None and job.turn.fate is PAST
-            if id_ in self.ledger and not is_past and all(other.state == UPDATE for other in self.queue.of(id_)):
+            is_past = work.turn is not None and work.turn.fate is PAST
+            if id_ in self.ledger and not is_past and all(other.kind == UPDATE for other in self.queue.of(id_)):
                 self._try_later(id_)
         plans = self._plugins.plans
-        if (job.state == DELETE and not plans.runs_at_removals) or not plans.reports_ends:
+        if (work.kind == DELETE and not plans.runs_at_removals) or not plans.reports_ends:
             self._removed.add(id_)
         if id_ in self._removed:
             self._forget(id_)
@@ -284,7 +204,7 @@ class Deletes(Observer[PluginJob, PluginStep]):
         self._retries[id_] = min(2 * wait, LAST_RETRY), timer
 
     def _forget(self, id_: str) -> None:
-        """Forgets an id that has been removed, unless it has jobs or is owed a delete."""
+        """Forgets an id that has been removed, unless it has works or is owed a delete."""
         if not self.queue.of(id_) and id_ not in self.ledger:
             self._removed.discard(id_)
             self.ledger.forget(id_)

@@ -101,22 +101,6 @@ FATES: Mapping[State | None, Fate] = MappingProxyType(
 SERVED_ELSEWHERE = DONE, PAST
 
 
-class Stage(Enum):
-    """How far an event has come at an adapter. The answer may be sent at each of them.
-
-    When it is sent before the turn has come, and plugins may run at the event here, it is noted: the time was up.
-    """
-
-    COME = auto()
-    """Nothing is noted: no plugin runs at it, that is not known yet, or this adapter is alone."""
-    WAITING = auto()
-    """Plugins may run at it, and a job waits for its turn."""
-    BEGUN = auto()
-    """It is served here. The id is locked until the answer has been sent."""
-    ANSWERED = auto()
-    """The answer has been sent. Plugins may still run."""
-
-
 class Note(NamedTuple):
     """The last event of an id that an adapter has begun."""
 
@@ -158,7 +142,8 @@ class Turn:
     """An event at this adapter."""
 
     __slots__ = (
-        *("answer", "at", "deadline", "fate", "floor", "id", "is_late", "later", "method", "pod", "quiet_at", "stage"),
+        *("answer", "at", "deadline", "fate", "floor", "id", "is_begun", "is_late", "is_sent", "later", "method"),
+        *("pod", "quiet_at"),
     )
 
     def __init__(
@@ -186,9 +171,17 @@ class Turn:
         """When the event came to the adapter that has begun it first."""
         self.fate: Fate | None = None
         """Set when the turn has come."""
-        self.stage = Stage.COME
+        self.is_begun = False
+        """Whether others have been told that it is served here, and wait to be told of its answer."""
+        self.is_sent = False
+        """Whether the answer has been sent. Plugins may still run."""
         self.answer: State | None = None
         """What the runtime has got from this adapter; None if that was late, or nothing."""
+
+    @property
+    def is_noted(self) -> bool:
+        """Whether others are to be told of the answer: it is served here beside others, or its time was up before."""
+        return self.is_begun or self.fate is None
 
     @property
     def is_end(self) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from v010_adapter.errors import ConfigError
-from v010_adapter.events.plugin_work import Plugins
+from v010_adapter.legacy.plugins import LegacyPlugins
 from v010_adapter.legacy.request import Target
 from v010_adapter.state.ledger import Ledger
 from v010_adapter.state.runtime_directory import RuntimeDirectory
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 class FirstStart:
     """The pods and containers that do not count yet, because conf.json cannot be read."""
 
-    def __init__(self, ledger: Ledger, plugins: Plugins, directory: RuntimeDirectory) -> None:
+    def __init__(self, ledger: Ledger, plugins: LegacyPlugins, directory: RuntimeDirectory) -> None:
         self._ledger = ledger
         self._plugins = plugins
         self._directory = directory

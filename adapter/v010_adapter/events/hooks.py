@@ -23,8 +23,7 @@ from v010_adapter.settings import HooksSettings
 
 if TYPE_CHECKING:
     from v010_adapter.programs.process import Program
-    from v010_adapter.programs.runner import Account, Runner
-    from v010_adapter.programs.standby import Standby
+    from v010_adapter.programs.runner import Runner
 
 log = logging.getLogger(__name__)
 
@@ -42,17 +41,14 @@ class _Matching(NamedTuple):
 class HookBridge:
     """The hooks of this node."""
 
-    def __init__(
-        self, loop: Loop, settings: HooksSettings, standby: Standby | None = None, host_root: str = "/"
-    ) -> None:
+    def __init__(self, loop: Loop, settings: HooksSettings, runner: Runner, host_root: str = "/") -> None:
         self._loop = loop
         self._settings = settings
         self._host_root = host_root
         self._runtime = Runtime()
         self._directories = Directories(settings, host_root)
         self._reader = HookReader(loop, self._directories)
-        self._runner: Runner | None = None
-        self._standby = standby
+        self._runner = runner
         self.injected: Counter[str] = Counter()
         """The number of containers that got a hook, by the hook's file."""
 
@@ -67,12 +63,9 @@ class HookBridge:
         return {**dict.fromkeys((named.path for named in self._directories.in_force), 0), **self.injected}
 
     @property
-    def accounts(self) -> Mapping[str, Account]:
-        """The runs of precreate hooks, by the hook's file; also of those in force that have not run yet."""
-        from v010_adapter.programs.runner import Account  # noqa: PLC0415 - not before somebody asks
-
-        files = [named.file for named in self._directories.in_force if "precreate" in named.hook.stages]
-        return {**{file: Account() for file in files}, **(self._runner.accounts if self._runner is not None else {})}
+    def programs(self) -> list[str]:
+        """The files of the precreate hooks in force: so are their programs called."""
+        return [named.file for named in self._directories.in_force if "precreate" in named.hook.stages]
 
     def start(self, runtime: Runtime) -> None:
         """Begins to read and watch hook files. Called after each Synchronize."""
@@ -181,12 +174,9 @@ class HookBridge:
                 raise
             log.error("precreate hooks for %s: %s (none runs)", subject_of(request), error)
             return response
-        from v010_adapter.events import precreate  # noqa: PLC0415 - only for precreate hooks: it loads processes and jobs
+        from v010_adapter.events import precreate  # noqa: PLC0415 - only for precreate hooks
         from v010_adapter.programs.apart import LARGE  # noqa: PLC0415 - likewise
-        from v010_adapter.programs.runner import Runner  # noqa: PLC0415 - likewise
 
-        if self._runner is None:
-            self._runner = Runner(self._loop, self._standby)
         fail, root, runtime = self._settings.fail_create, self._host_root, self._runtime
         edits = precreate.Edits(self._runner, hooks, request, response, fail=fail, host_root=root, runtime=runtime)
         if (size := request.ByteSize()) > LARGE:

@@ -1,8 +1,29 @@
-"""The programs of one event in their order, and what their outcomes mean for the event: a state machine. Pure.
+"""The life of an event's work, from its coming to the end of its last program: a state machine. Pure.
 
-The programs run one after the other; the runtime waits for the event's answer meanwhile. A job whose event is answered
-before the last program has ended continues in the same states, and answers no more. The driver reports what happens by
-calling a method, and carries out the actions that the method returns. Clocks and processes are the driver's.
+WHAT A WORK IS. The programs of one event, or of a delete that comes without an event, and the answer to the event. An
+event at which no program may run here has no work: its answer is there at once. `Work` carries out what this module
+decides, and reports what programs, timers, other adapters and the runtime do. Clocks, locks and processes are its own.
+
+THE WAY. A work is QUEUED until the earlier works of its id and of its pod are over (`queue`). Then `Turns.take` locks
+the id, or another adapter has it, and the work is BLOCKED and asks again. Whoever has the lock decides the fate of the
+event in the same act (`fates`): that names the programs. An event that another adapter has answered has none, a delete
+has those that are still owed. The programs run one after the other. When none is left to run, the work is ENDING, until
+its answer has been sent and the programs that were left have ended. Then it is OVER: it gives the lock back, and the
+works that wait for it go on.
+
+THE ANSWER. It is given once: when no program is left to run, or when the time of the event is up, in whatever state
+that is. So each state exists with and without an answer. After the answer a work goes on in the same states, and
+answers no more. When the runtime has got the answer (SENT), other adapters have been told.
+
+WHAT FOLLOWS FROM THE TABLE.
+- A plugin is late. TIME_IS_UP in RUNNING: if a program that must not fail is not done, the event fails, the program is
+  left and nothing else runs. Else the event is answered, and the work goes on: each program gets until its LIMIT.
+- The adapter is killed. What it has noted in the state directory is all that remains: in QUEUED and BLOCKED nothing;
+  from the turn on that the event has begun, and each create before its program gets the request; after SENT that the
+  event is answered. The kernel ends its locks, and whoever gets the event next repeats what is not noted.
+- Two adapters get the event. The second one asks after the first has answered, or is late. It is QUEUED, BLOCKED while
+  the first works on, and its event is DONE, or ANSWERED_ELSEWHERE before its turn: it answers at once, and its deletes
+  wait for their turn.
 """
 
 from __future__ import annotations
@@ -18,7 +39,7 @@ from v010_adapter.programs.step import Failure, Step
 
 
 class Ends(Enum):
-    """What ends a chain before its last program."""
+    """What ends the programs of a work before the last one."""
 
     AT_FAILURE = auto()
     """A failure that fails the event: creates and updates (containerd/nri client.go, InvokeWithSandbox)."""
@@ -28,39 +49,63 @@ class Ends(Enum):
     """A failure that fails the event, and the answer: precreate hooks, whose edits are of no use after it."""
 
 
-class JobState(Key):
-    """Where a job is."""
+class LifeState(Key):
+    """Where a work is."""
 
-    WAITING = auto()
-    """An earlier job must end first, or the first request of a large container is being made."""
+    QUEUED = auto()
+    """Earlier works of the id or of its pod are not over."""
+    BLOCKED = auto()
+    """Another adapter works on the id. The queue asks again."""
+    PREPARING = auto()
+    """The first request of a large container is being made in a child process."""
     RUNNING = auto()
     """A program runs, or is about to be spawned, and has printed no complete result."""
     PRINTED = auto()
     """A program has printed its result, works on, and is not waited for any longer."""
-    ENDED = auto()
+    ENDING = auto()
+    """No program is left to run. The answer has not been sent yet, or programs that were left still run."""
+    OVER = auto()
 
 
 class Input(Key):
-    """What happens to a job."""
+    """What happens to a work."""
 
-    GO = auto()
-    """The jobs before this one have ended."""
+    LOCKED = auto()
+    """The earlier works are over, and another adapter has the lock of the id."""
+    TURN = auto()
+    """The earlier works are over, the id is locked, the fate is decided, and the programs are named."""
+    TURN_OF_LARGE = auto()
+    """Likewise, for a large container."""
+    ANSWERED_ELSEWHERE = auto()
+    """Another adapter has answered the event, and may still work on it."""
+    RUNTIME_GONE = auto()
+    """The connection is lost. Nobody knows whether the containers of creates that wait will be started: they lose their
+    programs, and keep their place in the order."""
+    PREPARED = auto()
     NOT_STARTED = auto()
     """The program could not be spawned."""
     PRINTED = auto()
     """The time of the program is over, and its complete result has been read; the program still runs."""
     EXITED = auto()
     TIME_IS_UP = auto()
-    """The event must be answered now. This cannot happen to a job whose event is answered."""
+    """The event must be answered now. This cannot happen to a work that has answered."""
     LIMIT = auto()
     """The program's own time limit is reached, or the limit for late programs."""
+    LEFT_ENDED = auto()
+    """A program that was left has exited, or its time is over."""
+    SENT = auto()
+    """The runtime has got the answer, or will never get it. Other adapters have been told (`Turns.end`)."""
+    SETTLED = auto()
+    """In place of the last LEFT_ENDED or SENT: the answer has been sent, and no program that was left runs."""
 
 
 class Action(Key):
-    """What the driver must do, in the order of the list."""
+    """What `Work` must do, in the order of the list."""
 
+    PREPARE = auto()
+    """Let a child process make the first request. PREPARED must be reported."""
     SPAWN = auto()
-    """Spawn the chain's current program, write the request to its stdin, and set its limit.
+    """Spawn the current program, write the request to its stdin, and set its limit.
 
     NOT_STARTED must be reported at once if it cannot be spawned.
     """
@@ -69,72 +114,102 @@ class Action(Key):
     ANSWER = auto()
     """Answer the event. Left out if the event is answered."""
     KILL_IF_ASKED = auto()
-    """Kill the late program if its policy says so. The job still waits for its exit."""
+    """Kill the late program if its policy says so. The work still waits for its exit."""
     LEAVE = auto()
     """Stop waiting for a program without a result: its policy says whether it is killed."""
     LET_WORK = auto()
     """Stop waiting for a program that has printed its result."""
-    NEXT = auto()
-    """The job has ended: start the jobs that wait for it."""
+    SETTLE = auto()
+    """Report SETTLED if it is so."""
+    GIVE_BACK = auto()
+    """Give the lock of the id back, and let the works go on that wait for this one."""
 
 
 Actions: TypeAlias = tuple[Action, ...]
-Transition: TypeAlias = tuple[JobState, Actions]
+Transition: TypeAlias = tuple[LifeState, Actions]
 Row: TypeAlias = Mapping[Input, tuple[Transition, Transition]]
 
 # A global name is faster than an enumeration's attribute.
 AT_FAILURE, NEVER, AT_ANSWER = Ends
-WAITING, RUNNING, PRINTED, ENDED = JobState
-_GO, _NOT_STARTED, _PRINTED, _EXITED, _TIME_IS_UP, _LIMIT = Input
-SPAWN, _SET_LIMIT, _ANSWER, _KILL, _LEAVE, _LET_WORK, _NEXT = Action
+QUEUED, BLOCKED, PREPARING, RUNNING, PRINTED, ENDING, OVER = LifeState
+SPAWN, ANSWER = Action.SPAWN, Action.ANSWER
+_TIME_IS_UP, _LIMIT, _EXITED, _SENT = Input.TIME_IS_UP, Input.LIMIT, Input.EXITED, Input.SENT
 
-_WAIT: Transition = WAITING, (_ANSWER,)
-_START: Transition = RUNNING, (SPAWN,)
-_GO_LATE: Transition = RUNNING, (_ANSWER, _KILL, _SET_LIMIT)
-_REPLACE: Transition = RUNNING, (_LEAVE, SPAWN)
-_WORK: Transition = PRINTED, (_LET_WORK,)
-_ANSWER_AND_START: Transition = RUNNING, (_ANSWER, SPAWN)
-_END: Transition = ENDED, (_ANSWER, _NEXT)
-_LEAVE_AND_END: Transition = ENDED, (_LEAVE, _ANSWER, _NEXT)
 
-# Each input leads to one of two transitions: the left one if the chain has a program to run, the right one if not.
+def _to(state: LifeState, *actions: Action) -> Transition:
+    return state, actions
+
+
+def _always(state: LifeState, *actions: Action) -> tuple[Transition, Transition]:
+    return (state, actions), (state, actions)
+
+
+_START = _to(RUNNING, SPAWN)
+_END = _to(ENDING, ANSWER, Action.SETTLE)
+_LEAVE_AND_END = _to(ENDING, Action.LEAVE, ANSWER, Action.SETTLE)
+_BEFORE_TURN: Row = {
+    Input.LOCKED: _always(BLOCKED),
+    Input.TURN: (_START, _END),
+    Input.TURN_OF_LARGE: (_to(PREPARING, Action.PREPARE), _END),
+}
+
+# Each input leads to one of two transitions: the left one if the work has a program to run, the right one if not.
 # An input that a state does not list cannot happen there.
-TRANSITIONS: Mapping[JobState, Row] = {
-    WAITING: {
-        _GO: (_START, _END),
-        _TIME_IS_UP: (_WAIT, _END),
+TRANSITIONS: Mapping[LifeState, Row] = {
+    QUEUED: {
+        **_BEFORE_TURN,
+        Input.ANSWERED_ELSEWHERE: (_to(QUEUED, ANSWER), _END),
+        Input.RUNTIME_GONE: _always(QUEUED),
+        _TIME_IS_UP: (_to(QUEUED, ANSWER), _END),
+        _SENT: _always(QUEUED),
+    },
+    BLOCKED: {
+        **_BEFORE_TURN,
+        Input.ANSWERED_ELSEWHERE: (_to(BLOCKED, ANSWER), _END),
+        Input.RUNTIME_GONE: _always(BLOCKED),
+        _TIME_IS_UP: (_to(BLOCKED, ANSWER), _END),
+        _SENT: _always(BLOCKED),
+    },
+    PREPARING: {
+        Input.PREPARED: (_START, _END),
+        _TIME_IS_UP: (_to(PREPARING, ANSWER), _END),
+        _SENT: _always(PREPARING),
     },
     RUNNING: {
-        _NOT_STARTED: (_START, _END),
+        Input.NOT_STARTED: (_START, _END),
         _EXITED: (_START, _END),
-        _PRINTED: (_WORK, _WORK),
-        _TIME_IS_UP: (_GO_LATE, _LEAVE_AND_END),
-        _LIMIT: (_REPLACE, _LEAVE_AND_END),
+        Input.PRINTED: _always(PRINTED, Action.LET_WORK),
+        _TIME_IS_UP: (_to(RUNNING, ANSWER, Action.KILL_IF_ASKED, Action.SET_LIMIT), _LEAVE_AND_END),
+        _LIMIT: (_to(RUNNING, Action.LEAVE, SPAWN), _LEAVE_AND_END),
+        Input.LEFT_ENDED: _always(RUNNING),
+        _SENT: _always(RUNNING),
     },
     PRINTED: {
-        _TIME_IS_UP: (_ANSWER_AND_START, _END),
+        _TIME_IS_UP: (_to(RUNNING, ANSWER, SPAWN), _END),
         _LIMIT: (_START, _END),
     },
-    ENDED: {},
+    ENDING: {
+        Input.LEFT_ENDED: _always(ENDING),
+        _SENT: _always(ENDING),
+        Input.SETTLED: _always(OVER, Action.GIVE_BACK),
+    },
+    OVER: {},
 }
 
 
 S = TypeVar("S", bound=Step)
 
 
-class Chain(Generic[S]):
-    """The programs of one event, from its arrival to the last exit.
-
-    The event is answered when no program is left to run or when its time is up, whichever comes first.
-    """
+class Life(Generic[S]):
+    """The state of one work, its programs, and what their outcomes mean for the event."""
 
     def __init__(self, ends: Ends, steps: Sequence[S] | None = None, *, is_answered: bool = False) -> None:
-        """Takes what ends the chain early, and the programs in their order.
+        """Takes what ends the programs early, and the programs in their order.
 
-        Without programs, `set_steps` names them later: who is owed a delete is known when the jobs before it have
-        ended. `is_answered` from the start is an event whose answer nobody waits for.
+        Without programs, `set_steps` names them later: who is owed a delete is known when the turn has come.
+        `is_answered` from the start is a work whose answer nobody waits for.
         """
-        self.state = WAITING
+        self.state = QUEUED
         self.is_answered = is_answered
         """Whether the event has been answered."""
         self.results: list[Any] = []
@@ -158,46 +233,54 @@ class Chain(Generic[S]):
         """Whether no program is left to run."""
         return self._has_steps and not self.steps
 
-    def go(self) -> Actions:
-        """The jobs before this one have ended."""
-        return self._receive(_GO)
+    # Inputs
+
+    def receive(self, input_: Input, failures: Sequence[ProgramError] = ()) -> Actions:
+        """Goes on to the next state; returns what is to be done. The methods below are for inputs that tell more."""
+        self.failures = failures
+        transitions = TRANSITIONS[self.state].get(input_)
+        if transitions is None or (self.is_answered and input_ is _TIME_IS_UP):
+            raise LocalProtocolError(f"{input_.name} in state {self.state.name}{', answered' * self.is_answered}")
+        self.state, actions = transitions[self._has_steps and not self.steps]
+        if ANSWER in actions:
+            if self.is_answered:
+                return tuple(action for action in actions if action is not ANSWER)
+            self.is_answered = True
+        return actions
+
+    def drop(self, input_: Input) -> Actions:
+        """ANSWERED_ELSEWHERE, RUNTIME_GONE: no program runs, except for deletes that are owed at the turn."""
+        if self._ends is not NEVER:
+            self.set_steps(())
+        return self.receive(input_)
 
     def not_started(self, reason: str) -> Actions:
         """The current program could not be spawned."""
-        return self._receive(_NOT_STARTED, [self._fail(reason)])
+        return self.receive(Input.NOT_STARTED, [self._fail(reason)])
 
     def exited(self, result: Any) -> Actions:
         """The current program has exited. `result` is its result, or a Failure."""
-        return self._receive(_EXITED, self._judge(result))
+        return self.receive(_EXITED, self._judge(result))
 
     def printed(self, result: Any) -> Actions:
         """The current program still runs, but its time is over and it has printed a result: `result`, or a Failure.
 
         TIME_IS_UP or LIMIT must follow at once.
         """
-        return self._receive(_PRINTED, self._judge(result))
+        return self.receive(Input.PRINTED, self._judge(result))
 
     def time_is_up(self, reason: str) -> Actions:
         """The event must be answered now. `reason` says why the current program is not done.
 
-        If the chain is not over afterwards, it goes on after the answer.
+        If programs are left to run afterwards, the work goes on after the answer.
         """
-        return self._receive(_TIME_IS_UP, self._overdue(reason))
+        return self.receive(_TIME_IS_UP, self._overdue(reason))
 
     def limit_reached(self, reason: str) -> Actions:
         """The current program's time is over."""
-        return self._receive(_LIMIT, [self._fail(reason)] if self.state is RUNNING else ())
+        return self.receive(_LIMIT, [self._fail(reason)] if self.state is RUNNING else ())
 
-    def _receive(self, input_: Input, failures: Sequence[ProgramError] = ()) -> Actions:
-        self.failures = failures
-        transitions = TRANSITIONS[self.state].get(input_)
-        if transitions is None or (self.is_answered and input_ is _TIME_IS_UP):
-            raise LocalProtocolError(f"{input_.name} in state {self.state.name}{', answered' * self.is_answered}")
-        self.state, actions = transitions[self._has_steps and not self.steps]
-        if self.is_answered:
-            return tuple(action for action in actions if action is not _ANSWER)
-        self.is_answered = _ANSWER in actions
-        return actions
+    # What outcomes mean
 
     def _judge(self, result: Any) -> Sequence[ProgramError]:
         if isinstance(result, Failure):

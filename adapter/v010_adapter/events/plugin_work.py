@@ -1,95 +1,58 @@
-"""The work of one event for legacy plugins: their requests, and their results; and what all such jobs share."""
+"""The work of one event for legacy plugins: who runs, what they get and answer, and what is noted of it."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from nri import Answer
+from nri import Answer, cgroup
 from nri.deferred import in_turn
-from nri.errors import let_go_of_frames
-from nri.runtimes import Runtime
-from v010_adapter.errors import ConfigError, NotAdjustable, Oversized, PluginError
-from v010_adapter.events.fates import Turn
-from v010_adapter.events.life import AT_FAILURE, NEVER, Chain
-from v010_adapter.events.work import Driver, Observer
+from v010_adapter.errors import NotAdjustable, Oversized, PluginError
+from v010_adapter.events.fates import PAST, REPEAT, SERVED_ELSEWHERE, Fate, Turn
+from v010_adapter.events.life import AT_FAILURE, BLOCKED, NEVER, RUNNING, Input, Life
+from v010_adapter.events.work import Work
 from v010_adapter.legacy import request, result
 from v010_adapter.legacy.answer import AnswerBuilder, with_updates
-from v010_adapter.legacy.config import ConfigFile, Entry
-from v010_adapter.legacy.find import Programs
+from v010_adapter.legacy.config import Entry
 from v010_adapter.legacy.pending_updates import PendingUpdates
-from v010_adapter.legacy.plan import DELETE, STATES, Plans, PluginStep
+from v010_adapter.legacy.plan import CREATE, DELETE, STATES, PluginStep
+from v010_adapter.legacy.plugins import LegacyPlugins
 from v010_adapter.legacy.request import Target
-from v010_adapter.legacy.sandboxes import Sandboxes
 from v010_adapter.programs.process import Process, Program
 from v010_adapter.programs.runner import Runner
 from v010_adapter.programs.step import Failure
-from v010_adapter.settings import LegacySettings
+from v010_adapter.state.ledger import Ledger
 
 log = logging.getLogger(__name__)
 
+LOGGING = 3600.0
+"""Seconds between two log lines of a plugin that cannot be started for deletes that no event asks for."""
+
 
 class Read(NamedTuple):
-    """A plugin's result, the misspelt keys in it, and the keys of changes that the plugin may not ask for."""
+    """A plugin's result, and the keys of changes in it that the plugin may not ask for."""
 
     answer: result.Result | Failure
-    typos: Sequence[tuple[str, str]] = ()
     wishes: Sequence[str] = ()
 
 
-class Plugins:
-    """What the jobs of a node have in common: conf.json, the programs, which of them run when, what builds answers."""
+class Shared(NamedTuple):
+    """What all works of a runtime's events share."""
 
-    def __init__(self, runner: Runner, updates: PendingUpdates, settings: LegacySettings, host_root: str) -> None:
-        self.settings = settings
-        self.runner = runner
-        self.updates = updates
-        self.conf_json = ConfigFile(settings.config, trust=settings.trust)
-        self.programs = Programs(settings.path, settings.environment, settings.trust)
-        self.warned: set[tuple[str, str]] = set()
-        """The plugins, each with what the log has a warning of."""
-        self._host_root = host_root
-        self.set_runtime(Runtime())
-
-    def set_runtime(self, runtime: Runtime, pid: int = 0) -> None:
-        """Learns which runtime this is, and its pid (0: unknown)."""
-        self.runtime = runtime
-        self.sees_pods = pid != 0
-        """Whether pods have the same pids here as for the runtime: it has none here in another pid namespace."""
-        self.sandboxes = Sandboxes(self.settings, self._host_root, runtime, pid)
-        self.plans = Plans(self.settings, reports_ends=not runtime.habits.no_ends)
-
-    def entries(self) -> Sequence[Entry] | None:
-        """Looks at conf.json, as at every event at which a plugin may run; None if no version of it can be used."""
-        try:
-            return self.conf_json.current().entries
-        except ConfigError as error:
-            let_go_of_frames(error)  # it is kept: `conf_json.error`
-            return None  # it has been logged
-
-    def answer_builder(self, event: str, message: Any, target: Target) -> AnswerBuilder:
-        """Returns what builds the answer to an event; `message` is NRI's request, None if no event asks for the job."""
-        if event == "CreateContainer":
-            from v010_adapter.legacy.create_answer import CreateAnswerBuilder  # noqa: PLC0415 - only where plugins may change something
-
-            prefix = self.settings.metadata_prefix
-            return CreateAnswerBuilder(event, message, target, self.updates, self.runtime, prefix)
-        if event == "UpdateContainer":
-            from v010_adapter.legacy.update_answer import UpdateAnswerBuilder  # noqa: PLC0415 - only where plugins may change something
-
-            return UpdateAnswerBuilder(event, message, target, self.updates)
-        return AnswerBuilder(event, message, target, self.updates)
+    runner: Runner
+    plugins: LegacyPlugins
+    updates: PendingUpdates
+    ledger: Ledger
 
 
-class PluginJob(Driver[PluginStep]):
-    """One event's work for legacy plugins."""
+class PluginWork(Work[PluginStep]):
+    """One event's work for legacy plugins, or a delete that comes without an event."""
 
     def __init__(
         self,
-        plugins: Plugins,
-        observer: Observer[PluginJob, PluginStep],
+        shared: Shared,
         event: str,
         target: Target,
         steps: Sequence[PluginStep] | None,
@@ -98,14 +61,14 @@ class PluginJob(Driver[PluginStep]):
         entries: Sequence[Entry] = (),
         turn: Turn | None = None,
     ) -> None:
-        """The steps of a delete are None: `chain.set_steps` names them. `turn` is None if no event asks for the job.
+        """The steps of a delete are None: `take_turn` names them. `turn` is None if no event asks for the work.
 
-        `message` is NRI's request, None if no event asks for the job. `entries` are the plugins of conf.json when a
+        `message` is NRI's request, None if no event asks for the work. `entries` are the plugins of conf.json when a
         delete came.
         """
         self.event = event
-        self.state = STATES[event]
-        """The state that the requests give: create, update or delete."""
+        self.kind = STATES[event]
+        """What the requests have as their `state`: create, update or delete."""
         self.target = target
         self.pod = target.sandbox_id
         """The pod as the event names it, for the lock: the record of the create may complete the target meanwhile."""
@@ -113,33 +76,121 @@ class PluginJob(Driver[PluginStep]):
         self.is_awaited = message is not None
         """Whether the runtime waits for an answer."""
         self.turn = turn
-        self.after: set[object] = set()
-        """The jobs that must end before this one starts. Without any, it has started, and has the lock of its id."""
-        self._plugins = plugins
+        self.after: set[PluginWork] = set()
+        """The works that must be over before the turn of this one comes."""
+        self.has_lock = False
+        """Whether this work has the lock of its id."""
+        self.on_over: Callable[[PluginWork], object] = lambda _: None
+        """Told when the work is over."""
+        runner, self._plugins, self._updates, self._ledger = shared
         self._message = message
         self._builder: AnswerBuilder | None = None
         """Made for the first request or result that needs it: see `_made_builder`."""
         self._body = b""
         self._fault: Oversized | None = None
         """Why a large container has no request."""
-        chain = Chain(NEVER if self.state == DELETE else AT_FAILURE, steps, is_answered=not self.is_awaited)
-        super().__init__(plugins.runner, chain, observer, plugins.settings.late_limit)
+        life = Life(NEVER if self.kind == DELETE else AT_FAILURE, steps, is_answered=not self.is_awaited)
+        super().__init__(runner, life, self._plugins.settings.late_limit, is_sent=not self.is_awaited)
 
     def __str__(self) -> str:
-        """Returns what the job is in a log line."""
-        return f"{self.state} of {self.target}"
+        """Returns what the work is in a log line."""
+        return f"{self.kind} of {self.target}"
 
-    def answer_empty(self) -> None:
-        """Answers the event, which another adapter has served. A delete goes on: it runs what is owed then."""
-        if self.state != DELETE:
-            self.chain.set_steps(())
-        self._do(self.chain.time_is_up(""))
+    # The turn
+
+    def on_locked(self) -> None:
+        """Another adapter works on the id."""
+        self._do(self.life.receive(Input.LOCKED))
+
+    def take_turn(self, fate: Fate, *, is_ended: bool = False) -> None:
+        """Names the programs by the fate of the event, now that the id is locked, and starts them.
+
+        `is_ended` is whether a later delete of the id waits.
+        """
+        self.has_lock = True
+        try:
+            self._ledger.refresh(self.target)
+            if self.kind == DELETE:
+                self._begin_deletes(fate)
+            elif fate in SERVED_ELSEWHERE:
+                self.life.set_steps(())
+            elif fate is REPEAT and self.kind == CREATE:
+                self.life.set_steps(() if is_ended else self._missing())  # deletes may have removed what was noted
+        except Exception:  # others wait for its end
+            log.exception("a bug: %s runs no program", self)
+            self.life.set_steps(())
+        self.go()
+
+    def _missing(self) -> list[PluginStep]:
+        """Returns the steps of a create that the adapter which has begun it has not done."""
+        assert self.turn is not None  # noqa: S101 - else its fate is MINE
+        noted = self._ledger.keys(self.target.id, self.turn.at)
+        is_asked = self.event == "CreateContainer"  # the runtime does not have the changes
+        return [step for step in self.life.steps if step.entry.key not in noted or (is_asked and step.may_adjust)]
+
+    def _begin_deletes(self, fate: Fate) -> None:
+        target, earlier = self.target, self._ledger.target(self.target.id)
+        if earlier is not None:
+            has_pid = bool(target.pid)
+            target.complete(earlier)
+            if not has_pid and earlier.started and earlier.started != cgroup.start_time(earlier.pid):
+                target.pid = 0  # perhaps it is another process by now
+        owed = self._ledger.begin_deletes(target.id) if fate is not PAST else ()
+        entries = () if fate in SERVED_ELSEWHERE else self.entries
+        self.life.set_steps(self._plugins.plans.of_delete(self.event, owed, entries, target))
+
+    # What is noted
+
+    def _note_create(self, step: PluginStep) -> None:
+        """Notes a create before its plugin knows of it."""
+        if step.owes_delete:
+            self._ledger.add(self.target, step.entry)
+        else:
+            self._ledger.keep(self.target)
+
+    def _on_not_started(self, step: PluginStep) -> bool:
+        """Puts the delete of a plugin that could not be started back; returns whether the log says so."""
+        is_owed = self.kind == DELETE and self._ledger.put_back(self.target.id, step.entry)
+        if not is_owed or self.is_awaited:
+            return True
+        now = self._runner.loop.time()
+        if now - self._plugins.logged_at.get(step.name, -LOGGING) < LOGGING:
+            return False
+        self._plugins.logged_at[step.name] = now
+        return True
+
+    def _on_done(self, step: PluginStep) -> None:
+        """Notes that the delete of a plugin has ended, or is not waited for any longer."""
+        if self.kind == DELETE:
+            self._ledger.end_delete(self.target.id, step.entry)
+
+    def give_up(self) -> None:
+        """The process ends. A delete that runs counts as ended: its plugin has the request, and is left to finish."""
+        if self.life.state is RUNNING:
+            self._on_done(self.life.steps[0])
+
+    def _give_back(self) -> None:
+        self.on_over(self)
+
+    # What plugins get and answer
 
     def _made_builder(self) -> AnswerBuilder:
         if self._builder is None:
-            self._builder = self._plugins.answer_builder(self.event, self._message, self.target)
-            self._builder.is_answered = self.is_awaited and self.chain.is_answered
+            self._builder = self._new_builder()
+            self._builder.is_answered = self.is_awaited and self.life.is_answered
         return self._builder
+
+    def _new_builder(self) -> AnswerBuilder:
+        if self.event == "CreateContainer":
+            from v010_adapter.legacy.create_answer import CreateAnswerBuilder  # noqa: PLC0415 - only where plugins may change something
+
+            prefix, runtime = self._plugins.settings.metadata_prefix, self._plugins.runtime
+            return CreateAnswerBuilder(self.event, self._message, self.target, self._updates, runtime, prefix)
+        if self.event == "UpdateContainer":
+            from v010_adapter.legacy.update_answer import UpdateAnswerBuilder  # noqa: PLC0415 - only where plugins may change something
+
+            return UpdateAnswerBuilder(self.event, self._message, self.target, self._updates)
+        return AnswerBuilder(self.event, self._message, self.target, self._updates)
 
     def _program(self, step: PluginStep) -> Program:
         try:
@@ -162,7 +213,7 @@ class PluginJob(Driver[PluginStep]):
 
     def _parts(self) -> tuple[dict[str, Any], bytes, bytes]:
         """Makes the large parts of requests, in a child process."""
-        return self._changes(self.chain.steps), self.target.spec, self.target.labels
+        return self._changes(self.life.steps), self.target.spec, self.target.labels
 
     def _changes(self, steps: Iterable[PluginStep]) -> dict[str, Any]:
         """Returns the builder's changes, with the part of the requests of further plugins that it makes."""
@@ -175,7 +226,9 @@ class PluginJob(Driver[PluginStep]):
 
     def _request(self, step: PluginStep) -> bytes:
         extension = self._made_builder().extension() if step.is_extended else None
-        self._body = request.encode(self.target, self.state, step.entry, self.chain.results, extension)
+        self._body = request.encode(self.target, self.kind, step.entry, self.life.results, extension)
+        if self.kind == CREATE:
+            self._note_create(step)
         return self._body
 
     def _on_left(self, process: Process) -> None:
@@ -183,7 +236,7 @@ class PluginJob(Driver[PluginStep]):
             self._trace(process, Failure("no result in time"))
 
     def _has_result(self, process: Process) -> bool:
-        """See Work. There is no time left for a result that may change a large container."""
+        """There is no time left for a result that may change a large container."""
         return not (self.is_large and self._step.is_extended) and result.is_complete(process.stdout)
 
     def _result(self, step: PluginStep, process: Process) -> Any:
@@ -205,7 +258,7 @@ class PluginJob(Driver[PluginStep]):
         read = self._read(step, process)
         if isinstance(read.answer, result.Result):
             read = read._replace(answer=read.answer.original())  # the builder has taken the changes
-        return read, self._changes(self.chain.steps[1:])
+        return read, self._changes(self.life.steps[1:])
 
     def _read(self, step: PluginStep, process: Process) -> Read:
         """Reads a result, and adds it to the answer."""
@@ -213,20 +266,18 @@ class PluginJob(Driver[PluginStep]):
         try:
             parsed = result.parse(process.stdout)
             if parsed.error:
-                return Read(Failure(parsed.error), parsed.typos)
+                return Read(Failure(parsed.error))
             if parsed.has_wishes and not step.may_adjust:  # the original client ignored unknown keys
-                wishes, parsed = parsed.wishes(), parsed.original()._replace(typos=parsed.typos)
+                wishes, parsed = parsed.wishes(), parsed.original()
             if parsed.has_wishes or parsed.metadata:
                 self._made_builder().accept(step.entry.type, parsed)
         except NotAdjustable as refused:
-            return Read(Failure(str(refused)), parsed.typos, wishes)
+            return Read(Failure(str(refused)), wishes)
         except result.ResultError as reason:
             return Read(Failure(f"no result ({reason}), {process.ending}"))
-        return Read(parsed, parsed.typos, wishes)
+        return Read(parsed, wishes)
 
     def _taken(self, step: PluginStep, process: Process, read: Read) -> result.Result | Failure:
-        if read.typos:
-            self._warn_of_typos(step.entry.type, read.typos)
         if read.wishes:
             self._warn_of_wishes(step.entry.type, read.wishes)
         if self._builder is not None:
@@ -237,37 +288,28 @@ class PluginJob(Driver[PluginStep]):
 
     def _warn_of_wishes(self, type_: str, wishes: Sequence[str]) -> None:
         """Logs that a result asks for changes that the plugin may not ask for."""
-        if self._is_news(type_, "wishes"):
+        if type_ not in self._plugins.warned:
+            self._plugins.warned.add(type_)
             log.warning(
                 "%s answers %s with `%s`, which is ignored: the plugin has no `events` in its settings. "
                 "To change containers as they are created, add legacy: {plugins: {%s: {events: [CreateContainer]}}}",
                 *(type_, self.event, "`, `".join(wishes), type_),
             )
 
-    def _warn_of_typos(self, type_: str, typos: Iterable[tuple[str, str]]) -> None:
-        for key, meant in typos:
-            if self._is_news(type_, meant):
-                log.warning("%s: the key %r in its result is unknown and ignored; did you mean %r?", type_, key, meant)
-
-    def _is_news(self, type_: str, subject: str) -> bool:
-        """Whether the log has no warning yet of this in a plugin's results; then it is about to have one."""
-        warning = type_, subject
-        is_news = warning not in self._plugins.warned
-        self._plugins.warned.add(warning)
-        return is_news
-
     def _response(self) -> Any:
         if self._builder is None:  # nobody has asked for anything
-            updates = self._plugins.updates
+            updates = self._updates
             return with_updates(self.event, None, updates, self.target) if updates.waiting else None
         return self._builder.reply()
 
     def _let_go(self) -> None:
         self._message = self._builder = None
         self._body = b""
-        self.chain.results.clear()
+        self.life.results.clear()
 
     def _lateness_before(self) -> str:
+        if self.life.state is BLOCKED:
+            return f"waited for another adapter, which works on {self.target}"
         return f"waited for {', '.join(map(str, self.after))}" if self.after else super()._lateness_before()
 
     def _trace(self, process: Process, answer: result.Result | Failure) -> None:
@@ -278,7 +320,7 @@ class PluginJob(Driver[PluginStep]):
         fields = {
             "event": self.event,
             "plugin": process.name,
-            "state": self.state,
+            "state": self.kind,
             "id": self.target.id,
             "request": body,
             "result": stdout,

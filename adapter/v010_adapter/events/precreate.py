@@ -17,8 +17,8 @@ from nri.events import subject_of
 from nri.runtimes import Runtime
 from v010_adapter.base import gojson
 from v010_adapter.errors import NotAdjustable, Oversized, PrecreateError
-from v010_adapter.events.life import Chain, Ends
-from v010_adapter.events.work import Driver
+from v010_adapter.events.life import Ends, Life
+from v010_adapter.events.work import Work
 from v010_adapter.hooks.match import NamedHook
 from v010_adapter.host.mount_namespace import programs_namespace
 from v010_adapter.host.paths import in_root
@@ -52,7 +52,7 @@ class HookStep(NamedTuple):
         return PrecreateError(self.hook.path, reason)
 
 
-class Edits(Driver[HookStep]):
+class Edits(Work[HookStep]):
     """The precreate hooks of one container. The answer is the response with their edits, or a hook's PrecreateError."""
 
     def __init__(
@@ -78,7 +78,7 @@ class Edits(Driver[HookStep]):
         self._host_root = host_root
         self._runtime = runtime
         steps = [HookStep(named, step.Policy(fail, named.hook.timeout or 0, kill=True)) for named in hooks]
-        super().__init__(runner, Chain(Ends.AT_ANSWER, steps))
+        super().__init__(runner, Life(Ends.AT_ANSWER, steps))
 
     def __str__(self) -> str:
         return f"creation of {subject_of(self._creating)}"

@@ -1,6 +1,6 @@
-"""Which job waits for which: the events of a container and of its pod reach plugins in their order.
+"""Which work waits for which: the events of a container and of its pod reach plugins in their order.
 
-A job has the lock of its id while it runs, so no other adapter works on the same pod or container.
+A work has the lock of its id from its turn until it is over, so no other adapter works on the same pod or container.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from collections.abc import Callable
 from functools import partial
 
 from v010_adapter.base.loop import Loop
-from v010_adapter.events.plugin_work import PluginJob
+from v010_adapter.events.fates import REPEAT
+from v010_adapter.events.life import BLOCKED, QUEUED, Input
+from v010_adapter.events.plugin_work import PluginWork
 from v010_adapter.events.turns import Turns
 from v010_adapter.legacy.plan import CREATE, DELETE
 
@@ -18,92 +20,104 @@ FIRST_LOOK, LONGEST_PAUSE = 0.001, 0.05
 
 
 class Queue:
-    """The jobs that have not ended, in the order of their events."""
+    """The works that are not over, in the order of their events."""
 
-    def __init__(self, loop: Loop, turns: Turns) -> None:
+    def __init__(self, loop: Loop, turns: Turns, on_over: Callable[[PluginWork], object]) -> None:
+        """`on_over` is told of each work that is over, before the next works begin."""
         self._loop = loop
         self._turns = turns
-        self._jobs: list[PluginJob] = []
+        self._on_over = on_over
+        self._works: list[PluginWork] = []
         self._on_idle: Callable[[], object] | None = None
 
-    def of(self, id_: str) -> list[PluginJob]:
-        """Returns the jobs of a pod or container that have not ended."""
-        return [job for job in self._jobs if job.target.id == id_]
-
-    def waiting(self) -> list[PluginJob]:
-        """Returns the jobs that have not started."""
-        return [job for job in self._jobs if job.after]
-
-    def running(self) -> list[PluginJob]:
-        """Returns the jobs that have started."""
-        return [job for job in self._jobs if not job.after]
+    def of(self, id_: str) -> list[PluginWork]:
+        """Returns the works of a pod or container that are not over."""
+        return [work for work in self._works if work.target.id == id_]
 
     def ids(self) -> set[str]:
-        """Returns the ids of the pods and containers whose jobs have not ended."""
-        return {job.target.id for job in self._jobs}
+        """Returns the ids of the pods and containers whose works are not over."""
+        return {work.target.id for work in self._works}
 
-    def submit(self, job: PluginJob) -> None:
-        """Starts a job, at once or when the jobs that it must follow have ended."""
-        if self._jobs:
-            job.after = {earlier for earlier in self._jobs if must_follow(job, earlier)}
-        self._jobs.append(job)
-        if not job.after:
-            self._start(job)
-        elif job.turn is not None and self._turns.is_answered(job.turn):
-            job.answer_empty()
+    def give_up(self) -> None:
+        """The process ends: see `PluginWork.give_up`."""
+        for work in self._works:
+            work.give_up()
 
-    def _start(self, job: PluginJob, pause: float = FIRST_LOOK) -> None:
-        """Starts a job whose earlier jobs have ended, as soon as no other adapter works on its id."""
-        if self._turns.lock(job.pod, job.target.id):
-            job.after.clear()
-            job.go()
+    def on_runtime_gone(self) -> None:
+        """Drops the creates that wait; deletes come all the same."""
+        for work in self._works:
+            if work.life.state in (QUEUED, BLOCKED):
+                work.drop(Input.RUNTIME_GONE)
+
+    # The turn
+
+    def submit(self, work: PluginWork) -> None:
+        """Starts a work, at once or when the works that it must follow are over."""
+        if self._works:
+            work.after = {earlier for earlier in self._works if must_follow(work, earlier)}
+        self._works.append(work)
+        work.on_over = self._remove
+        if not work.after:
+            self._start(work)
+        elif work.turn is not None and self._turns.is_answered(work.turn):
+            work.drop(Input.ANSWERED_ELSEWHERE)
+
+    def _start(self, work: PluginWork, pause: float = FIRST_LOOK) -> None:
+        """Starts a work whose earlier works are over, as soon as no other adapter works on its id."""
+        turn = work.turn
+        fate = self._turns.take(turn) if turn is not None else self._turns.take_id(work.pod, work.target.id)
+        if fate is not None:
+            is_ended = fate is REPEAT and any(later.kind == DELETE for later in self.of(work.target.id))
+            work.take_turn(fate, is_ended=is_ended)
             return
-        job.after = {f"another adapter, which works on {job.target}"}
-        if job.turn is not None and not job.chain.is_answered and self._turns.is_answered(job.turn):
-            job.answer_empty()
-        again = partial(self._start_again, job, min(2 * pause, LONGEST_PAUSE))
+        work.on_locked()
+        if turn is not None and not work.life.is_answered and self._turns.is_answered(turn):
+            work.drop(Input.ANSWERED_ELSEWHERE)
+        again = partial(self._start_again, work, min(2 * pause, LONGEST_PAUSE))
         self._loop.call_at(self._loop.time() + pause, again)
 
-    def _start_again(self, job: PluginJob, pause: float) -> None:
-        if job in self._jobs:  # else its time was up, and it has ended
-            self._start(job, pause)
+    def _start_again(self, work: PluginWork, pause: float) -> None:
+        if work.life.state is BLOCKED:  # else its time was up, and it has ended
+            self._start(work, pause)
 
-    def remove(self, ended: PluginJob) -> None:
-        """Notes that a job has ended; `start_after` must follow."""
-        self._jobs.remove(ended)
-        if not ended.after:  # else it never had the lock
+    def _remove(self, ended: PluginWork) -> None:
+        """A work is over: frees its id, and starts what has waited for it."""
+        self._works.remove(ended)
+        if ended.has_lock:
             self._turns.unlock(ended.pod, ended.target.id)
+        try:
+            self._on_over(ended)
+        finally:
+            for work in self._works[:]:
+                if ended in work.after:
+                    work.after.remove(ended)
+                    if not work.after and work.life.state is QUEUED:
+                        self._start(work)
+            if self._on_idle is not None:
+                self._call_if_idle()
 
-    def start_after(self, ended: PluginJob) -> None:
-        """Starts what has waited for a job."""
-        for job in self.waiting() if self._jobs else ():
-            if ended in job.after:
-                job.after.remove(ended)
-                if not job.after:
-                    self._start(job)
-        if self._on_idle is not None:
-            self._call_if_idle()
+    # The end
 
     def when_idle(self, callback: Callable[[], object]) -> None:
-        """Calls back, at once or later, when no job is left."""
+        """Calls back, at once or later, when no work is left."""
         self._on_idle = callback
         self._call_if_idle()
 
     def _call_if_idle(self) -> None:
-        if self._on_idle is not None and not self._jobs:
+        if self._on_idle is not None and not self._works:
             callback, self._on_idle = self._on_idle, None
             callback()
 
 
-def must_follow(job: PluginJob, earlier: PluginJob) -> bool:
-    """Whether an earlier job that has not ended comes before this one.
+def must_follow(work: PluginWork, earlier: PluginWork) -> bool:
+    """Whether an earlier work that is not over comes before this one.
 
     The events of one id follow each other. A container's events follow its pod's create, and a pod's delete follows its
     containers' events.
     """
-    mine, other = job.target, earlier.target
+    mine, other = work.target, earlier.target
     if mine.id == other.id:
         return True
-    if other.is_sandbox and earlier.state == CREATE:
+    if other.is_sandbox and earlier.kind == CREATE:
         return mine.sandbox_id == other.id
-    return mine.is_sandbox and job.state == DELETE and other.sandbox_id == mine.id
+    return mine.is_sandbox and work.kind == DELETE and other.sandbox_id == mine.id

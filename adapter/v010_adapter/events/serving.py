@@ -1,29 +1,50 @@
-"""Serves a runtime that the adapter has joined: each event goes to the bridges, when it is this adapter's turn."""
+"""Serves a runtime that the adapter has joined: the way of each event, from the runtime's call to its answer.
+
+An event that another adapter has not served goes to the legacy plugins that run at it, as a `PluginWork`, and at a
+creation to the hooks. `life` has what may happen to a work; `fates` has which adapter serves an event.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from nri import Context, api, runtimes
+from nri import Context, api, cgroup, runtimes
 from nri.deferred import in_turn
 from nri.runtimes import Runtime
 from v010_adapter.base.loop import Loop
-from v010_adapter.errors import PluginError
-from v010_adapter.events.bridge import Bridge
+from v010_adapter.errors import ConfigError, PluginError
+from v010_adapter.events import reconcile
 from v010_adapter.events.create_container import create_container
-from v010_adapter.events.fates import SERVED_ELSEWHERE, Stage, State, Turn
+from v010_adapter.events.deletes import Deletes
+from v010_adapter.events.fates import SERVED_ELSEWHERE, State, Turn
+from v010_adapter.events.first_start import FirstStart
+from v010_adapter.events.plugin_work import PluginWork, Shared
 from v010_adapter.events.turns import Turns
 from v010_adapter.events.withheld import withhold_at_event, withhold_at_synchronize
-from v010_adapter.legacy.request import of_event
+from v010_adapter.legacy.answer import with_updates
+from v010_adapter.legacy.pending_updates import PendingUpdates
+from v010_adapter.legacy.plan import DELETE, REMOVALS, STATES
+from v010_adapter.legacy.plugins import LegacyPlugins
+from v010_adapter.legacy.request import Target, of_event
+from v010_adapter.programs.apart import LARGE
+from v010_adapter.programs.runner import Account, Runner
 from v010_adapter.settings import Settings
+from v010_adapter.state.ledger import Ledger
 
 if TYPE_CHECKING:
     from v010_adapter.events.hooks import HookBridge
     from v010_adapter.legacy.pending_updates import OnUpdated
     from v010_adapter.programs.process import Program
     from v010_adapter.programs.standby import Standby
+
+log = logging.getLogger(__name__)
+
+SECONDS_PER_BYTE = 0.2e-6
+"""The time that is reserved for what follows the last program. It grows with the message."""
+CREATION = "CreateContainer"
 
 
 class Link(Protocol):
@@ -47,7 +68,7 @@ class Link(Protocol):
 
 
 class Serving:
-    """Serves the events of one runtime with the two bridges."""
+    """Serves the events of one runtime with legacy plugins and hooks."""
 
     def __init__(self, loop: Loop, own: Settings, turns: Turns, link: Link) -> None:
         """Call `set_runtime` and `on_synchronize` next."""
@@ -57,13 +78,24 @@ class Serving:
         self._turns = turns
         self._runtime = Runtime()
         self._hides_refused = False
-        self._unanswered: dict[Context, Turn] = {}
-        """The events without an answer."""
+        self._unanswered: dict[Context, tuple[Turn, PluginWork | None]] = {}
+        """The events without an answer, each with its work if plugins may run at it."""
         self.serves = self._is_decided = False
         """Whether this adapter has served the last event; before that, whether it is alone. And if that is decided."""
         self._standby = self._made_standby()
-        self.legacy = Bridge(loop, own.legacy, turns, own.host_root, self._standby)
-        """Runs the legacy plugins."""
+        self.runner = Runner(loop, self._standby)
+        self.plugins = LegacyPlugins(own.legacy, own.host_root)
+        self.updates = PendingUpdates(loop)
+        self.ledger = Ledger(loop, turns.directory)
+        turns.on_change = self._on_change
+        turns.look()
+        self._shared = Shared(self.runner, self.plugins, self.updates, self.ledger)
+        self.deletes = Deletes(loop, self._shared, turns)
+        self._is_first = True
+        """Whether this adapter has not been synchronized yet."""
+        self._first_start = FirstStart(self.ledger, self.plugins, turns.directory)
+        self._pods_of_runtime: set[str] = set()
+        """The pods that run, whose plugins the runtime itself runs."""
         self._hooks: HookBridge | None = None
 
     def _made_standby(self) -> Standby | None:
@@ -76,46 +108,76 @@ class Serving:
         return Standby(self._loop, legacy.standby_max_age, self._programs_ahead)
 
     def _programs_ahead(self) -> Iterator[tuple[Program | PluginError, int]]:
-        yield from self.legacy.standby_programs()
+        """Yields the programs that should stand by now, or their errors, with the number of processes."""
+        for entry in self.plugins.entries() or ():
+            if number := self._own.legacy.of(entry.type, "standby"):
+                try:
+                    yield self.plugins.programs.program(entry.type), number
+                except PluginError as error:
+                    yield error, number
         if self._hooks is not None:
             yield from self._hooks.standby_programs()
 
-    def set_runtime(self, runtime: Runtime, *, with_hooks: bool) -> None:
+    def set_runtime(self, runtime: Runtime, *, with_hooks: bool = False) -> None:
         """Learns which runtime this is, and whether hooks are ours to inject."""
         self._runtime = runtime
         self._hides_refused = runtime.habits.hides_refused
-        can_send = runtime.nri >= runtimes.UPDATES_AT_ANY_TIME
-        send = self._link.send_updates if can_send else None
-        self.legacy.set_runtime(runtime, pid=self._link.runtime_pid, send=send)
+        self.plugins.set_runtime(runtime, self._link.runtime_pid)
+        self._loop.call_soon(self.plugins.sandboxes.log_verdict)  # the runtime waits for the answer
+        self.updates.refusal = runtime.habits.no_updates
+        self.updates.send = self._link.send_updates if runtime.nri >= runtimes.UPDATES_AT_ANY_TIME else None
         if with_hooks and self._hooks is None:
             from v010_adapter.events.hooks import HookBridge  # noqa: PLC0415 - only where there are hooks
 
-            self._hooks = HookBridge(self._loop, self._own.hooks, self._standby, self._own.host_root)
+            self._hooks = HookBridge(self._loop, self._own.hooks, self.runner, self._own.host_root)
         elif not with_hooks:
             self._hooks = None
+
+    def _on_change(self, is_shared: bool, is_remade: bool) -> None:
+        self._loop.is_watchful = is_shared
+        self.ledger.expect_changes(is_shared, is_remade)
 
     # The connection
 
     def on_synchronize(self, request: api.SynchronizeRequest) -> None:
-        """Takes the pods and containers that the runtime has. Call it after the answer, before any event."""
+        """Compares the records with what the runtime has. Call it after the answer, before any event."""
         if prefix := self._own.legacy.metadata_prefix:
             withhold_at_synchronize(request, prefix)
-        self.legacy.synchronize(request.pods, request.containers)
+        self.updates.existing = {container.id for container in request.containers}
+        self.updates.flush_soon()
+        node = reconcile.node_of(request.pods, request.containers)
+        ours = [target for target in node.running if not (target.is_sandbox and self.plugins.sandboxes.runtime_runs)]
+        self._pods_of_runtime = {target.id for target in node.running} - {target.id for target in ours}
+        if not self._is_first or not self._first_start.is_due:
+            self.deletes.reconcile(node, ours)
+        elif self.plugins.plans.reports_ends:
+            self._first_start.begin(ours)
+        self._is_first = False
         self._note_served(is_ours=not self._turns.has_others)
         if self._hooks is not None:
             self._hooks.start(self._runtime)
 
     def on_runtime_gone(self) -> None:
-        """The connection is lost: running plugins may finish, waiting creates do not start."""
-        unanswered, self._unanswered = self._unanswered, {}
-        for turn in unanswered.values():
-            self._turns.end(turn, None)
-        self.legacy.on_runtime_gone()
+        """The connection is lost: running plugins may finish, waiting creates do not start.
 
-    # Events
+        Nobody knows whether their containers will be started. Deletes that are owed come all the same.
+        """
+        unanswered, self._unanswered = self._unanswered, {}
+        self.deletes.queue.on_runtime_gone()
+        for turn, work in unanswered.values():
+            if work is not None:
+                self._turns.end(turn, None)
+                work.on_sent()
+        self.updates.on_runtime_gone()
+        self.deletes.on_runtime_gone()
+
+    # From the event to the answer
 
     def on_event(self, request: Any, context: Context) -> Any:
-        """Serves an event, unless another adapter has served it.
+        """Returns the answer to an event, maybe a Deferred; an empty one if another adapter has served the event.
+
+        The answer fails with the PluginError of a plugin that must not fail. Raises ConfigError if conf.json cannot be
+        read and a create must not go without its plugins.
 
         A runtime that has closed the connection waits for no answer: then only stops and removals are served. So it is
         with an event that this process reads too late, for it was stopped, if other adapters have got the event.
@@ -128,39 +190,108 @@ class Serving:
         if self._standby is not None:
             self._standby.on_event()
         if turn.at >= context.deadline and self._turns.others_got(turn) and not turn.is_end:
-            self.legacy.skip(target)
+            self.deletes.note_named(target)
+            self._note_existing(target)
             return None
-        self._unanswered[context] = turn
+        self._unanswered[context] = turn, None
         prefix = self._own.legacy.metadata_prefix
-        if context.method != "CreateContainer":
+        if context.method != CREATION:
             if prefix:
                 withhold_at_event(context.method, request, prefix)
-            return self.legacy.handle(request, target, context, turn)
-        plugins = partial(self.legacy.handle, request, target, context, turn)
+            return self._run_plugins(request, target, context, turn)
+        plugins = partial(self._run_plugins, request, target, context, turn)
         return in_turn(create_container(request, context, turn, plugins, self._hooks, prefix))
 
-    def on_answered(self, context: Context) -> None:
-        """The answer to an event has been sent."""
-        turn = self._unanswered.pop(context, None)
-        if turn is not None:
-            if turn.stage is not Stage.COME or self._hides_refused:
-                self._note_answer(context, turn)
-            if turn.fate is not None and self.serves is (turn.fate in SERVED_ELSEWHERE):
-                self._note_served(is_ours=not self.serves)
-        if self._standby is not None:
-            self._standby.on_answered()
+    def _run_plugins(self, message: Any, target: Target, context: Context, turn: Turn) -> Any:
+        """Runs the legacy plugins of an event; returns the answer that they make, maybe a Deferred."""
+        event = context.method
+        context.be_due_earlier(context.size * SECONDS_PER_BYTE)
+        if self._first_start.is_counting:
+            self._first_start.count()
+        self.deletes.note_named(target)
+        work = self._work_of(event, message, target, turn)
+        if work is not None:
+            self._unanswered[context] = turn, work
+            if context.size > LARGE:
+                work.be_large(context.size, context.due)
+            self.deletes.submit(work)
+            work.answer_by(context.due)
+        if event in REMOVALS:
+            self.deletes.remove(target.id)
+            for id_ in self.ledger.containers_of(target.id):
+                self.run_for_gone(id_)
+        if work is not None:
+            return work.answer
+        return with_updates(event, None, self.updates, target) if self.updates.waiting else None
 
-    def _note_answer(self, context: Context, turn: Turn) -> None:
-        """Tells other adapters that the runtime has the answer, if it is in time.
+    def _work_of(self, event: str, message: Any, target: Target, turn: Turn) -> PluginWork | None:
+        """Returns the work of an event, None if no plugin runs at it, and nothing else depends on its fate."""
+        plugins = self.plugins
+        by_runtime = target.is_sandbox and plugins.sandboxes.runtime_runs_at(event)
+        if by_runtime:
+            self._pods_of_runtime.add(target.id)
+        if STATES[event] == DELETE:
+            self.updates.existing.discard(target.id)
+            self._pods_of_runtime.discard(target.id)
+            self._first_start.forget(target.id)
+            return self.deletes.of_event(event, message, target, turn, by_runtime=by_runtime)
+        self._note_existing(target)
+        entries = plugins.entries() if event in plugins.plans.at and not by_runtime else ()
+        if entries is None:
+            self._refuse_create(event, target)
+            return None
+        steps = plugins.plans.of_create(event, entries, target) if entries else []
+        if not steps and not (event == CREATION and self._changes_creations and self._turns.is_shared(turn)):
+            return None
+        if not target.pid and target.cgroups_path and event != CREATION:
+            target.pid = cgroup.find_pid(target.cgroups_path)
+            target.started = cgroup.start_time(target.pid) or -1
+        return PluginWork(self._shared, event, target, steps, message=message, turn=turn)
+
+    @property
+    def _changes_creations(self) -> bool:
+        """Whether this adapter changes containers at their creation without any plugin."""
+        return self._hooks is not None or bool(self._own.legacy.metadata_prefix)
+
+    def _note_existing(self, target: Target) -> None:
+        if not target.is_sandbox and self.plugins.plans.reports_ends:
+            self.updates.existing.add(target.id)
+
+    def _refuse_create(self, event: str, target: Target) -> None:
+        error = self.plugins.conf_json.error
+        if self._own.legacy.fail_create and error is not None and not self.plugins.plans.is_exempt(target):
+            refusal = ConfigError(error.place, f"{error.reason} (no plugin can run)")
+            log.error("%s of %s: %s", STATES[event], target, refusal)
+            raise refusal
+
+    def run_for_gone(self, id_: str) -> None:
+        """Runs the deletes of a container that has gone without a stop event, and forgets it."""
+        self.deletes.run_owed(id_)
+        self.deletes.remove(id_)
+        self.updates.existing.discard(id_)
+
+    # After the answer
+
+    def on_answered(self, context: Context) -> None:
+        """The answer to an event has been sent.
 
         A runtime that reports no end of a container that it was refused has heard the refusal: the container has gone.
         If that is not sure, for the event may have come while this process was stopped, its pod's removal tells.
         """
-        is_in_time = context.is_heard and self._loop.time() < turn.deadline
-        self._turns.end(turn, (State.FAILED if context.has_failed else State.ANSWERED) if is_in_time else None)
-        is_refused = context.has_failed and context.method == "CreateContainer" and is_in_time
-        if is_refused and self._hides_refused:
-            self._loop.call_soon(lambda: self.legacy.run_for_gone(turn.id))
+        turn, work = self._unanswered.pop(context, (None, None))
+        if turn is not None:
+            is_in_time = context.is_heard and self._loop.time() < turn.deadline
+            if work is not None:
+                if turn.is_noted:
+                    state = State.FAILED if context.has_failed else State.ANSWERED
+                    self._turns.end(turn, state if is_in_time else None)
+                work.on_sent()
+            if self._hides_refused and is_in_time and context.has_failed and context.method == CREATION:
+                self._loop.call_soon(lambda: self.run_for_gone(turn.id))
+            if turn.fate is not None and self.serves is (turn.fate in SERVED_ELSEWHERE):
+                self._note_served(is_ours=not self.serves)
+        if self._standby is not None:
+            self._standby.on_answered()
 
     def _note_served(self, *, is_ours: bool) -> None:
         """Notes which adapter does the work: programs that stand by and ports belong to that one."""
@@ -171,28 +302,40 @@ class Serving:
             (self._standby.open if is_ours else self._standby.close)()
         self._link.on_served(is_ours)
 
+    # The end of the process, and what others ask
+
     def end(self) -> None:
-        """The process ends while plugins run."""
+        """The process ends, perhaps while plugins run."""
         if self._standby is not None:
             self._standby.close()
-        self.legacy.give_up()
+        self.deletes.queue.give_up()
+        self.ledger.write_now()
+
+    def when_idle(self, callback: Callable[[], object]) -> None:
+        """Calls back, perhaps at once, when no plugin runs any more."""
+        self.deletes.queue.when_idle(callback)
 
     def renew(self) -> None:
         """Starts the programs that stand by anew."""
         if self._standby is not None:
             self._standby.renew()
 
-    # What others ask
+    def owed(self) -> list[str]:
+        """Returns the names of the pods and containers that are owed a delete."""
+        return [str(self.ledger.target(id_)) for id_ in self.ledger.ids()]
 
     def describe(self) -> dict[str, Any]:
-        """Returns what the bridges do, for `status`."""
-        legacy, hooks, standby = self.legacy.describe(), self._hooks, self._standby
-        accounts = {**legacy["programs"], **(hooks.accounts if hooks else {})}
+        """Returns what plugins and hooks do, for `status`; with the programs that have not run yet."""
+        hooks, plugins, standby = self._hooks, self.plugins, self._standby
+        programs = [*(entry.type for entry in plugins.entries() or ()), *(hooks.programs if hooks else ())]
+        accounts = {**{name: Account() for name in programs}, **self.runner.accounts}
         return {
-            **legacy,
             "serves": self.serves,
+            "owed": len(self.ledger.ids()),
             "programs": {name: account.describe() for name, account in accounts.items()},
             "standby": standby.describe() if standby is not None else {},
             "hooks": hooks.containers if hooks else {},
-            "faults": [*legacy["faults"], *(hooks.faults if hooks else ())],
+            "faults": [*filter(None, [plugins.conf_json.fault]), *(hooks.faults if hooks else ())],
+            "notes": list(filter(None, [plugins.sandboxes.describe(len(self._pods_of_runtime)), self.ledger.foreign])),
+            "state_fault": self._turns.fault or self.ledger.fault,
         }

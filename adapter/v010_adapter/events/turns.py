@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import lru_cache
 
-from v010_adapter.events.fates import FATES, MINE, REPEAT, SERVED_ELSEWHERE, Fate, Note, Stage, State, Turn
+from v010_adapter.events.fates import FATES, MINE, REPEAT, SERVED_ELSEWHERE, Fate, Note, State, Turn
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 from v010_adapter.state.turns_file import JOINED, PLACE, PLACES, TurnsFile, owners
 
@@ -41,7 +41,7 @@ class Turns:
         self._alone_since = 0.0
         """When this adapter was seen to be alone; 0 if it was so when it joined."""
         self._held: Counter[tuple[int, int]] = Counter()
-        """The bytes that are locked, start and length, by how many jobs and events."""
+        """The bytes that are locked, start and length, by how many works."""
         self._floor = 0.0
         """Notes of other adapters for the next event are younger than this."""
 
@@ -132,7 +132,7 @@ class Turns:
     # Locks of ids
 
     def lock(self, pod: str, id_: str) -> bool:
-        """Locks an id for one more job or event; returns False if another adapter works on it.
+        """Locks an id for one more work; returns False if another adapter works on it.
 
         A pod's lock covers its containers.
         """
@@ -183,12 +183,15 @@ class Turns:
             self._floor = max(self._floor, note.at)
         return True
 
-    def take(self, turn: Turn) -> Fate:
-        """Decides an event whose id is locked. If others may get it, and it is served here, notes its begin."""
+    def take(self, turn: Turn) -> Fate | None:
+        """Locks the id of an event, and decides the event; None if another adapter works on the id.
+
+        If others may get the event, and it is served here, notes its begin. `unlock` must follow.
+        """
+        if not self.lock(turn.pod, turn.id):
+            return None
         if not (self.look() or turn.quiet_at < self._alone_since):
             turn.fate = MINE
-            if turn.stage is Stage.WAITING:
-                turn.stage = Stage.COME
             return MINE
         note = self._note_of(turn)
         if note is not None or turn.fate is None:  # else the note that has decided has been replaced since
@@ -197,10 +200,15 @@ class Turns:
             if note and turn.fate is REPEAT:
                 turn.at = note.at
             self._write(turn, turn.answer or State.BEGUN)
-            if turn.stage is not Stage.ANSWERED:
-                turn.stage = Stage.BEGUN
-                self.lock(turn.pod, turn.id)
+            turn.is_begun = not turn.is_sent
         return turn.fate
+
+    def take_id(self, pod: str, id_: str) -> Fate | None:
+        """Locks an id for a delete that no event asks for; None if another adapter works on the id."""
+        if not self.lock(pod, id_):
+            return None
+        self.look()  # an adapter that has joined since the last event may have run these deletes
+        return MINE
 
     def is_answered(self, turn: Turn) -> bool:
         """Whether another adapter has answered the event, and may still work on it."""
@@ -212,13 +220,13 @@ class Turns:
         return True
 
     def end(self, turn: Turn, state: State | None) -> None:
-        """The answer has been sent; `state` is None if it was late, or if nobody hears it."""
-        stage, turn.stage, turn.answer = turn.stage, Stage.ANSWERED, state
-        if stage is Stage.BEGUN:
-            if state is not None:
-                self._write(turn, state)
-            self.unlock(turn.pod, turn.id)
-        elif stage is Stage.WAITING and turn.fate is None and state is not None and self.is_shared(turn):
+        """The answer to an event with work has been sent; `state` is None if it was late, or if nobody hears it."""
+        turn.is_sent, turn.answer = True, state
+        if state is None:
+            return
+        if turn.is_begun:
+            self._write(turn, state)
+        elif turn.fate is None and self.is_shared(turn):
             self._note_early(turn, state)
 
     def _note_early(self, turn: Turn, state: State) -> None:

@@ -1,4 +1,4 @@
-"""Runs a job: carries out the actions of its state machine, and reports to it what the programs and timers do."""
+"""Carries out what `life` decides, with processes and timers, and reports to it what these do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nri import Answer, Deferred
 from nri.deferred import in_turn
 from v010_adapter.base.loop import NO_TIMER, Timer
 from v010_adapter.errors import ProgramError
-from v010_adapter.events.life import ENDED, SPAWN, WAITING, Action, Actions, Chain
+from v010_adapter.events.life import ENDING, PREPARING, PRINTED, RUNNING, SPAWN, Action, Actions, Input, Life
 from v010_adapter.programs.process import Process, Program
 from v010_adapter.programs.runner import DONE, FAILED, LATE, Outcome, Runner
 from v010_adapter.programs.step import Failure, Step
@@ -22,34 +22,50 @@ log = logging.getLogger(__name__)
 
 S = TypeVar("S", bound=Step)
 T = TypeVar("T")
-J = TypeVar("J")
 
 _BUG = "meets a bug of the adapter, which has logged it"
 _RESULT_BUG = Failure(f"its result {_BUG}")
 
 
-class Observer(Generic[J, S]):
-    """Is told what becomes of jobs, and may name their programs. This one does nothing."""
+class Slowest(NamedTuple):
+    """Of the programs that have printed a result, the one that took longest."""
 
-    def at_turn(self, job: J) -> None:
-        """A job is about to start: the jobs before it have ended. `job.chain.set_steps` may name its programs now."""
+    seconds: float
+    step: Step
 
-    def before_feed(self, job: J, step: S) -> None:
-        """A program has been started, and is about to get its request."""
-
-    def on_not_started(self, job: J, step: S) -> bool:
-        """A program could not be started; returns whether the log says so."""
-        return True
-
-    def on_done(self, job: J, step: S) -> None:
-        """A program has exited, or is not waited for any longer."""
-
-    def on_end(self, job: J) -> None:
-        """A job has ended, and no program that was left without a result runs."""
+    def __str__(self) -> str:
+        """Returns how long the program took, and what bounds it."""
+        return f"{self.step.name} took {self.seconds:.1f} s ({self.step.limit})"
 
 
 class Work(ABC, Generic[S]):
-    """The programs of one event."""
+    """The programs of one event. A subclass says what the programs are, and what becomes of their output."""
+
+    def __init__(self, runner: Runner, life: Life[S], late_limit: float = 0, *, is_sent: bool = True) -> None:
+        """Takes what spawns programs, the life, and the seconds that programs get after the answer.
+
+        `is_sent` is false if `on_sent` will tell that the runtime has got the answer.
+        """
+        self.answer: Deferred[Any] = Deferred()
+        """What the runtime gets; the work may go on after it."""
+        self.life = life
+        self._runner = runner
+        self._late_limit = late_limit
+        self._is_sent = is_sent
+        self._step: S
+        """The program that was started last, or could not be started."""
+        self._slowest: Slowest | None = None
+        self._process: Process | None = None
+        self._deadline = self._limit = NO_TIMER
+        self.is_large = False
+        """Whether requests are made and results are read in a child process."""
+        self._large = "", 0.0
+        self._left: dict[Process, Timer] = {}
+        """The programs that have been left without a result and still run; each with the end of the wait for it."""
+        self._goes_on = False
+        """Whether the log says that the work goes on after the answer."""
+
+    # What a subclass says
 
     @abstractmethod
     def _program(self, step: S) -> Program:
@@ -78,59 +94,31 @@ class Work(ABC, Generic[S]):
         """Whether the program, which still runs, has printed a result that counts."""
         return False
 
+    def _on_not_started(self, step: S) -> bool:
+        """A program could not be started; returns whether the log says so."""
+        return True
+
     def _on_left(self, process: Process) -> None:
         """A program without a result is not waited for any longer."""
 
+    def _on_done(self, step: S) -> None:
+        """A program has exited, or is not waited for any longer."""
+
+    def _give_back(self) -> None:
+        """The work is over."""
+
     def _let_go(self) -> None:
-        """The chain has ended: lets go of what may be large. A program that was left keeps the job while it runs."""
+        """No program is left to run: lets go of what may be large. A program that was left keeps the work."""
 
     def _lateness_before(self) -> str:
-        """Returns why the job has not started."""
+        """Returns why no program runs yet."""
         return "no time was left"
 
-
-class Slowest(NamedTuple):
-    """Of the programs that have printed a result, the one that took longest."""
-
-    seconds: float
-    step: Step
-
-    def __str__(self) -> str:
-        """Returns how long the program took, and what bounds it."""
-        return f"{self.step.name} took {self.seconds:.1f} s ({self.step.limit})"
-
-
-class Driver(Work[S]):
-    """Runs the programs of one event. A subclass says what the programs are, and what becomes of their output."""
-
-    def __init__(
-        self, runner: Runner, chain: Chain[S], observer: Observer[Any, S] | None = None, late_limit: float = 0
-    ) -> None:
-        """Takes what spawns programs, the programs, who is told of them, and the seconds they get after the answer."""
-        self.answer: Deferred[Any] = Deferred()
-        """What the runtime gets; the job may go on after it."""
-        self.chain = chain
-        self._runner = runner
-        self._observer = observer or Observer()
-        self._late_limit = late_limit
-        self._step: S
-        """The program that was started last, or could not be started."""
-        self._slowest: Slowest | None = None
-        self._process: Process | None = None
-        self._deadline = self._limit = NO_TIMER
-        self.is_large = False
-        """Whether requests are made and results are read in a child process."""
-        self._large = "", 0.0
-        self._left: dict[Process, Timer] = {}
-        """The programs that have been left without a result and still run; each with the end of the wait for it."""
-        self._goes_on = False
-        """Whether the log says that the job goes on after the answer."""
-
-    # Actions
+    # What comes from outside
 
     def answer_by(self, moment: float) -> None:
         """Answers the event at `moment`, on the loop's clock, at the latest; nothing to do if it is answered."""
-        if not self.chain.is_answered:
+        if not self.life.is_answered:
             self._deadline = self._runner.loop.call_at(moment, self._on_time_up)
 
     def be_large(self, size: int, due: float) -> None:
@@ -138,35 +126,41 @@ class Driver(Work[S]):
         self.is_large, self._large = True, (f"a container of {size} bytes", due)
 
     def go(self) -> None:
-        """Starts the job: the jobs before it have ended."""
-        try:
-            self._observer.at_turn(self)
-        except Exception:  # others wait for its end
-            log.exception("a bug: %s runs no program", self)
-            self.chain.set_steps(())
-        if self.is_large and not self.chain.is_over:
-            in_turn(self._prepare()).then(self._go_prepared)
-        else:
-            self._do(self.chain.go())
+        """Starts the first program: the turn has come."""
+        self._do(self.life.receive(Input.TURN_OF_LARGE if self.is_large else Input.TURN))
 
-    def _go_prepared(self, _: None, bug: Exception | None) -> None:
+    def drop(self, why: Input) -> None:
+        """ANSWERED_ELSEWHERE or RUNTIME_GONE, before the turn has come."""
+        self._do(self.life.drop(why))
+
+    def on_sent(self) -> None:
+        """The runtime has got the answer, or never gets it."""
+        self._is_sent = True
+        self._do(self.life.receive(Input.SETTLED if self._is_settled else Input.SENT))
+
+    # Actions
+
+    def _begin_to_prepare(self) -> None:
+        in_turn(self._prepare()).then(self._on_prepared)
+
+    def _on_prepared(self, _: None, bug: Exception | None) -> None:
         if bug is not None:  # the request is made here, and meets it again
             log.error("a bug: %s: its first request: %s", self, bug)
-        if self.chain.state is WAITING:  # else the event has been answered meanwhile, and no program is left to run
-            self._do(self.chain.go())
+        if self.life.state is PREPARING:  # else the event has been answered meanwhile, and no program is left to run
+            self._do(self.life.receive(Input.PREPARED))
 
     def _apart(self, compute: Callable[[], T]) -> Deferred[T]:
         """Returns what a function returns in a child process; fails with Oversized if that takes too long."""
         from v010_adapter.programs.apart import computed  # noqa: PLC0415 - only for large containers
 
         what, due = self._large
-        if self.chain.is_answered:
+        if self.life.is_answered:
             due = self._runner.loop.time() + self._late_limit
         return computed(self._runner.loop, compute, due, what)
 
     def _do(self, actions: Actions) -> None:
         """Carries out actions, and the actions that a program leads to that cannot be started."""
-        if self.chain.failures:
+        if self.life.failures:
             self._report()
         due = list(actions)
         for action in due:
@@ -177,7 +171,7 @@ class Driver(Work[S]):
 
     def _start(self) -> Actions:
         """Starts the current program; returns what follows if that is not possible."""
-        step = self._step = self.chain.steps[0]
+        step = self._step = self.life.steps[0]
         try:
             program = self._program(step)
             try:
@@ -186,23 +180,22 @@ class Driver(Work[S]):
                 raise step.error(f"{program.path}: {error.strerror}") from None
         except ProgramError as error:
             reason = error.reason
-        except Exception:  # the job must go on, for others wait for its end
+        except Exception:  # the work must go on, for others wait for its end
             log.exception("a bug: %s cannot be started", step.name)
             reason = f"its start {_BUG}"
         else:
             self._feed(self._process)
-            if step.policy.timeout or self.chain.is_answered:
+            if step.policy.timeout or self.life.is_answered:
                 self._set_limit()
             return ()
-        is_logged = _safely(self, "a failed start", True, self._observer.on_not_started, self, step)
-        actions = self.chain.not_started(reason)
+        is_logged = _safely(self, "a failed start", True, self._on_not_started, step)
+        actions = self.life.not_started(reason)
         self._report(is_logged=is_logged)
         return actions
 
     def _feed(self, process: Process) -> None:
         try:
             request = self._request(self._step)
-            self._observer.before_feed(self, self._step)
         except Exception:  # the program has been spawned: its exit must be watched all the same
             log.exception("a bug: there is no request for %s", self._step.name)
             request = b""
@@ -213,15 +206,15 @@ class Driver(Work[S]):
         """Sets the timer for the current program's time limit."""
         assert self._process is not None  # noqa: S101 - a program runs
         limits = [self._step.policy.timeout] if self._step.policy.timeout else []
-        if self.chain.is_answered:
+        if self.life.is_answered:
             limits.append(self._late_limit)
         self._limit.cancel()
         self._limit = self._runner.loop.call_at(self._process.started + min(limits), self._on_limit)
 
     def _answer(self) -> None:
         self._deadline.cancel()
-        if self.chain.error is not None:
-            self.answer.fail(self.chain.error)
+        if self.life.error is not None:
+            self.answer.fail(self.life.error)
             return
         try:
             self.answer.complete(self._response())
@@ -243,17 +236,21 @@ class Driver(Work[S]):
         timer = self._left.pop(process, None)
         if timer is not None:
             timer.cancel()
-            self._end_if_alone()
+            self._do(self.life.receive(Input.SETTLED if self._is_settled else Input.LEFT_ENDED))
 
-    def _end_if_alone(self) -> None:
-        """Lets the next jobs start, if none of the programs works on: a delete must not overtake its create."""
-        if self.chain.state is not ENDED:
-            return
+    @property
+    def _is_settled(self) -> bool:
+        """Whether the work waits for nothing any more. If programs work on, a delete must not overtake its create."""
+        return self.life.state is ENDING and self._is_sent and not self._left
+
+    def _settle(self) -> Actions | None:
         self._let_go()
-        if not self._left:
-            if self._goes_on:
-                log.info("%s: it has ended after the answer", self)
-            self._observer.on_end(self)
+        return self.life.receive(Input.SETTLED) if self._is_settled else None
+
+    def _end(self) -> None:
+        if self._goes_on:
+            log.info("%s: it has ended after the answer", self)
+        self._give_back()
 
     # Inputs
 
@@ -271,33 +268,33 @@ class Driver(Work[S]):
             result = _RESULT_BUG
         if self._process is process:  # else the event has been answered meanwhile, without the result
             self._detach(FAILED if isinstance(result, Failure) else DONE)
-            self._do(self.chain.exited(result))
+            self._do(self.life.exited(result))
 
     def _on_time_up(self) -> None:
         self._take_printed()
-        if self.chain.is_over:
-            self._do(self.chain.time_is_up(""))
+        if self.life.is_over:
+            self._do(self.life.time_is_up(""))
             return
         running, reason = self._step if self._process is not None else None, self._lateness()
         since = self._runner.loop.time() - self._process.started if self._process is not None else math.inf
         if self._slowest is not None and self._slowest.seconds > since:
             reason += f": {self._slowest}"
-        actions = self.chain.time_is_up(reason)
-        if self.chain.state is not ENDED:
+        actions = self.life.time_is_up(reason)
+        if self.life.state is not ENDING:
             log.warning("%s: %s; it goes on after the answer", self, running.error(reason) if running else reason)
             self._goes_on = True
         self._do(actions)
 
     def _on_limit(self) -> None:
         reason = "" if self._take_printed() else self._lateness()
-        self._do(self.chain.limit_reached(reason))
+        self._do(self.life.limit_reached(reason))
 
     def _take_printed(self) -> bool:
         """Takes the result of a program that has printed it and works on; returns whether there is one."""
         process = self._process
         if process is None or not _safely(self, "its output", False, self._has_result, process):
             return False
-        self._do(self.chain.printed(self._checked_result(process)))
+        self._do(self.life.printed(self._checked_result(process)))
         return True
 
     def _checked_result(self, process: Process) -> Any:
@@ -313,63 +310,65 @@ class Driver(Work[S]):
     def _detach(self, outcome: Outcome) -> Process:
         """Returns the current program, which is not waited for any longer."""
         process, self._process = self._process, None
-        assert process is not None  # noqa: S101 - the chain has been in the state RUNNING
+        assert process is not None  # noqa: S101 - the work has been RUNNING
         seconds = self._runner.note(process, outcome)
         if outcome is not LATE and (self._slowest is None or seconds > self._slowest.seconds):
             self._slowest = Slowest(seconds, self._step)
         if self._limit is not NO_TIMER:
             self._limit.cancel()
         try:
-            self._observer.on_done(self, self._step)
+            self._on_done(self._step)
         except Exception:
             _log_bug(self, "the end of a program")
         return process
 
     def _lateness(self) -> str:
         """Counts that the current program is late; returns why."""
-        if self.chain.state is not WAITING:  # else the jobs before it are late
+        if self.life.state in (RUNNING, PRINTED):  # else no program has run yet
             self._runner.accounts[self._step.name].late += 1
         if self._process is not None:
             return f"no result within {self._runner.loop.time() - self._process.started:.1f} s"
         return str(self._slowest or self._lateness_before())
 
     def _report(self, *, is_logged: bool = True) -> None:
-        for error in self.chain.failures:
+        for error in self.life.failures:
             self._runner.accounts[error.program].fail(error.reason)
             if is_logged:
-                log.error("%s: %s%s", self, error, "" if error is self.chain.error else " (tolerated)")
+                log.error("%s: %s%s", self, error, "" if error is self.life.error else " (tolerated)")
 
 
-def _safely(driver: Driver[Any], doing: object, instead: T, function: Callable[..., T], *arguments: Any) -> T:
-    """Returns what a function returns; `instead` if it meets a bug: others wait for the end of this job."""
+def _safely(work: Work[Any], doing: object, instead: T, function: Callable[..., T], *arguments: Any) -> T:
+    """Returns what a function returns; `instead` if it meets a bug: others wait for the end of this work."""
     try:
         return function(*arguments)
     except Exception:
-        _log_bug(driver, doing)
+        _log_bug(work, doing)
         return instead
 
 
-def _log_bug(driver: Driver[Any], doing: object) -> None:
-    log.exception("a bug: %s: %s", driver, doing)
-    if driver._process is not None:
-        log.debug("%s: its program has printed: %s", driver, driver._process.stdout)
+def _log_bug(work: Work[Any], doing: object) -> None:
+    log.exception("a bug: %s: %s", work, doing)
+    if work._process is not None:
+        log.debug("%s: its program has printed: %s", work, work._process.stdout)
 
 
-def _kill_if_asked(driver: Driver[Any]) -> None:
-    if driver._process is not None and driver._step.policy.kill:
-        driver._runner.kill(driver._process)
+def _kill_if_asked(work: Work[Any]) -> None:
+    if work._process is not None and work._step.policy.kill:
+        work._runner.kill(work._process)
 
 
-def _let_work(driver: Driver[Any]) -> None:
-    driver._runner.let_work(driver._detach(FAILED if driver.chain.failures else DONE))
+def _let_work(work: Work[Any]) -> None:
+    work._runner.let_work(work._detach(FAILED if work.life.failures else DONE))
 
 
-_ACTIONS: Mapping[Action, Callable[[Driver[Any]], Actions | None]] = {
-    SPAWN: Driver._start,
-    Action.SET_LIMIT: Driver._set_limit,
-    Action.ANSWER: Driver._answer,
+_ACTIONS: Mapping[Action, Callable[[Work[Any]], Actions | None]] = {
+    Action.PREPARE: Work._begin_to_prepare,
+    SPAWN: Work._start,
+    Action.SET_LIMIT: Work._set_limit,
+    Action.ANSWER: Work._answer,
     Action.KILL_IF_ASKED: _kill_if_asked,
-    Action.LEAVE: Driver._leave,
+    Action.LEAVE: Work._leave,
     Action.LET_WORK: _let_work,
-    Action.NEXT: Driver._end_if_alone,
+    Action.SETTLE: Work._settle,
+    Action.GIVE_BACK: Work._end,
 }

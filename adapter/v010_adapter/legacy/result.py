@@ -8,18 +8,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from nri.errors import nearest
 from v010_adapter.base import gojson
 
 _TEXTS = ("plugin", "version", "error")
 _WISHES = {"spec": "spec", "cgroupspath": "cgroups_path", "adjust": "adjust", "updates": "updates"}
-_KNOWN = (*_TEXTS, "metadata", "spec", "adjust", "updates")
 KEPT, KEPT_LENGTH = 64, 512
 """How many different results are kept, and the most bytes of one: most plugins print the same at each event."""
-MOST_COMPARED = 100
-"""Unknown keys of a result that are compared with the known ones: a comparison takes 40 µs from the event."""
-_SIMILAR = 0.7
-"""How similar an unknown key must be to the known key that is probably meant: as `err` and `error` are."""
 
 
 class ResultError(ValueError):
@@ -30,7 +24,7 @@ class Result(NamedTuple):
     """A plugin's answer. A non-empty `error` is a failure.
 
     The original client knew the first four members. The others are the changes that the plugin asks for, decoded but
-    not yet checked; None where it asks for nothing. `typos` are unknown keys with the known keys that they resemble.
+    not yet checked; None where it asks for nothing.
     """
 
     plugin: str = ""
@@ -41,12 +35,11 @@ class Result(NamedTuple):
     cgroups_path: Any = None
     adjust: Any = None
     updates: Any = None
-    typos: tuple[tuple[str, str], ...] = ()
 
     @property
     def has_wishes(self) -> bool:
         """Whether the result has a key of changes, be it without any."""
-        return self[4:8] != (None, None, None, None)
+        return (self.spec, self.cgroups_path, self.adjust, self.updates) != (None, None, None, None)
 
     def wishes(self) -> list[str]:
         """Returns the keys of the changes that the plugin asks for."""
@@ -54,7 +47,7 @@ class Result(NamedTuple):
 
     def original(self) -> Result:
         """Returns the result as the original client read it: without wishes."""
-        return Result(*self[:4])
+        return Result(self.plugin, self.version, self.error, self.metadata)
 
     def encode(self) -> bytes:
         """Returns the JSON for `results` in the requests of later plugins: the original client's keys only."""
@@ -83,7 +76,6 @@ def _parsed(output: bytes) -> Result:
     if not isinstance(decoded, gojson.Object):
         raise ResultError(f"the result is {gojson.kind(decoded)}, not an object")
     members: dict[str, Any] = {"metadata": {}}
-    strange: list[str] = []
     for name, value in decoded:
         key = gojson.fold(name)
         if key in _TEXTS:
@@ -92,21 +84,10 @@ def _parsed(output: bytes) -> Result:
             _add_metadata(members[key], name, value)
         elif key in _WISHES:
             members[_WISHES[key]] = value
-        else:
-            strange.append(name)
-    if strange:
-        typos = [(name, known) for name in strange[:MOST_COMPARED] if (known := meant(gojson.fold(name)))]
-        members["typos"] = tuple(typos)
     return Result(**members)
 
 
 _kept = lru_cache(KEPT)(_parsed)
-
-
-@lru_cache(1000)
-def meant(key: str) -> str:
-    """Returns the known key that is probably meant by an unknown one, in lower case; empty if there is none."""
-    return nearest(key, _KNOWN, _SIMILAR)
 
 
 def is_complete(output: bytes) -> bool:

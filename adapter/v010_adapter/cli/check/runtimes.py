@@ -6,9 +6,11 @@ import errno
 import os
 import shutil
 import socket
+import subprocess
 from collections.abc import Iterator
 
 from nri.address import address
+from nri.runtimes import Version, numbers
 from v010_adapter.cli import systems
 from v010_adapter.cli.check import nri
 from v010_adapter.cli.check.report import NOTE, OK, PROBLEM, Item
@@ -27,6 +29,18 @@ DOCKER = (
     """ not at all; NRI is off by default, to switch it on: "nri-opts": {"enable": true} in /etc/docker/daemon.json"""
 )
 POD_UPDATES = {"UpdatePodSandbox", "PostUpdatePodSandbox"}
+LEAKING: dict[Version, Version] = {(2, 0): (3,), (2, 1): (3,), (2, 2): (2, 2, 6), (2, 3): (2, 3, 3)}
+"""The versions of containerd that leak a pod whose create fails, each with the first one that does not.
+
+Sources: containerd issues 13355 and 13609; the release notes of 2.2.6 and 2.3.3. 2.0 and 2.1 have ended without it.
+"""
+LEAK = (
+    "2.0 to 2.2.5 and 2.3.0 to 2.3.2 keep what they have made of a pod whose create fails, and may not start again"
+    " after the pod's next try (failed to reserve sandbox name): upgrade to 2.2.6, 2.3.3 or 2.4, or set"
+    " onFailure: ignore for plugins that run for pods"
+)
+EXECUTABLE = "/proc/{}/exe"
+"""The program of a process."""
 CONNECT_TIMEOUT = 2.0
 """Seconds within which a runtime accepts a connection."""
 DEPRECATED = (
@@ -117,6 +131,30 @@ def _pods(config: Settings, conf_json: Config, system: System) -> Iterator[str]:
         yield f"its executable does not contain {DEFAULT_CONF_JSON}: it runs no plugins for pods, the adapter does"
 
 
+def _leak(config: Settings, system: System) -> str:
+    """Returns what a failed create of a pod does to containerd, empty if it does no harm."""
+    version = _version(config, system)
+    found = numbers(version)
+    if found and found >= LEAKING.get(found[:2], ()):
+        return ""
+    return f"{version and f'it is {version}: '}{LEAK}"
+
+
+def _version(config: Settings, system: System) -> str:
+    """Returns the version of the runtime that runs, as its program prints it; empty if it cannot be asked."""
+    try:
+        path = in_root(config.host_root, system.socket)
+        with socket.socket(socket.AF_UNIX) as client, address(path) as short:
+            client.settimeout(CONNECT_TIMEOUT)
+            client.connect(short)
+            pid = guard.peer(client.fileno())
+        line = [EXECUTABLE.format(pid), "--version"]
+        done = subprocess.run(line, capture_output=True, text=True, timeout=CONNECT_TIMEOUT, check=False)  # noqa: S603
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return ""
+    return next((word for word in done.stdout.split() if numbers(word)), "")
+
+
 def _caveats(config: Settings, conf_json: Config, system: System, *, hooks: bool) -> Iterator[tuple[str, str]]:
     """Yields what to expect of runtimes: the runtime, and the text."""
     legacy = config.legacy
@@ -125,6 +163,8 @@ def _caveats(config: Settings, conf_json: Config, system: System, *, hooks: bool
         yield CONTAINERD, DEPRECATED
     fails = [legacy.plugins[entry.type].fail_create for entry in conf_json.entries if entry.type in legacy.plugins]
     if conf_json.entries and (legacy.fail_create or True in fails):
+        if leak := _leak(config, system):
+            yield CONTAINERD, leak
         yield CRIO, "a failed create fails a pod, but a container starts all the same, with a warning in its log"
     for name, plugin in legacy.plugins.items():
         for event in sorted(POD_UPDATES.intersection(plugin.events or ())):

@@ -36,7 +36,7 @@ class Scratch(TemporaryDirectory[str]):
     def __init__(self, prefix: str) -> None:
         """Raises ConfigError for a directory that must not be used, OSError for one that cannot be used."""
         above = os.environ.get("TMPDIR", "")
-        if reason := trust.strict(above or DEFAULT, owned=True):
+        if reason := trust.strict(above or DEFAULT, owned=True) or _noexec(above or DEFAULT):
             raise ConfigError(f"TMPDIR {above}" if above else DEFAULT, reason)
         with undisturbed():
             super().__init__(prefix=prefix, dir=above or DEFAULT)
@@ -44,6 +44,12 @@ class Scratch(TemporaryDirectory[str]):
     def cleanup(self) -> None:
         with undisturbed():
             super().cleanup()
+
+
+def _noexec(directory: str) -> str:
+    """Returns why no program runs in a directory, else nothing. Raises OSError."""
+    is_noexec = os.statvfs(directory).f_flag & os.ST_NOEXEC
+    return "is mounted noexec, and programs run there: set TMPDIR to another directory" if is_noexec else ""
 
 
 def plugin(

@@ -1,0 +1,45 @@
+"""The legacy plugins of a node: what conf.json names, where the programs are, and which of them the runtime runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nri.errors import let_go_of_frames
+from nri.runtimes import Runtime
+from v010_adapter.errors import ConfigError
+from v010_adapter.legacy.config import ConfigFile, Entry
+from v010_adapter.legacy.find import Programs
+from v010_adapter.legacy.plan import Plans
+from v010_adapter.legacy.sandboxes import Sandboxes
+from v010_adapter.settings import LegacySettings
+
+
+class LegacyPlugins:
+    """The plugins, as the settings, conf.json and the runtime have them."""
+
+    def __init__(self, settings: LegacySettings, host_root: str = "/") -> None:
+        self.settings = settings
+        self.conf_json = ConfigFile(settings.config, trust=settings.trust)
+        self.programs = Programs(settings.path, settings.environment, settings.trust)
+        self.warned: set[str] = set()
+        """The plugins of which the log has that they ask for what they may not."""
+        self.logged_at: dict[str, float] = {}
+        """When the log had the last line of a plugin whose delete, which no event asks for, cannot be started."""
+        self._host_root = host_root
+        self.set_runtime(Runtime())
+
+    def set_runtime(self, runtime: Runtime, pid: int = 0) -> None:
+        """Learns which runtime this is, and its pid (0: unknown)."""
+        self.runtime = runtime
+        self.sees_pods = pid != 0
+        """Whether pods have the same pids here as for the runtime: it has none here in another pid namespace."""
+        self.sandboxes = Sandboxes(self.settings, self._host_root, runtime, pid)
+        self.plans = Plans(self.settings, reports_ends=not runtime.habits.no_ends)
+
+    def entries(self) -> Sequence[Entry] | None:
+        """Looks at conf.json, as at every event at which a plugin may run; None if no version of it can be used."""
+        try:
+            return self.conf_json.current().entries
+        except ConfigError as error:
+            let_go_of_frames(error)  # it is kept: `conf_json.error`
+            return None  # it has been logged
