@@ -18,6 +18,9 @@ MAX_LIMIT, MAX_HELD = 90.0, 32
 MAX_STANDBY = 100
 """Maximum number of processes of one program that stand by. A larger number is taken as a mistake."""
 
+MAX_TIMEOUT = 1_000_000_000
+"""Maximum seconds of a hook's timeout. runc overflows at nine times of it."""
+
 Check: TypeAlias = Callable[[Any], Any]
 """Returns the setting for a YAML value. Raises an exception whose text says what is wrong."""
 
@@ -77,6 +80,9 @@ _hold_limit = _must(
     f"a number of seconds, 1 to {MAX_LIMIT:g}", lambda v: _is_duration(v) and 1 <= v <= MAX_LIMIT, float
 )
 _at_once = _must(f"a number of containers, 1 to {MAX_HELD}", lambda v: type(v) is int and 1 <= v <= MAX_HELD)
+_whole_seconds = _must(
+    f"whole seconds, 0 to {MAX_TIMEOUT}", lambda value: type(value) is int and 0 <= value <= MAX_TIMEOUT
+)
 _text = _must("a text without a NUL character", _is_text)
 _path = _must("an absolute path without a NUL character", _is_path)
 _paths = _must("a list of absolute paths without NUL characters", _is_list_of(_is_path), tuple)
@@ -182,6 +188,10 @@ SCHEMA: dict[str, Any] = {
         "precreate": Key(_boolean, "false", "run precreate hooks"),
         "onFailure": Key(_fails, "fail", "fail | ignore: a precreate hook that failed, a too large container"),
         "standby": Key(_processes, "0", "processes of each precreate hook that are started ahead"),
+        "timeout": Key(_whole_seconds, "0", "seconds for a hook whose file has no timeout; 0: without limit"),
+        "output": _words("runtime | journal", "runtime", "; journal: what a hook prints is in the journal"),
+        "notIn": Key(_namespaces, "[]", "namespaces whose containers get no hooks"),
+        "files": {"*": {"notIn": Key(_namespaces, "[]", "namespaces whose containers do not get the hook")}},
         "podAnnotations": Key(_boolean, "false", "give a container the pod's annotations that its hooks match"),
     },
     "runtime": {

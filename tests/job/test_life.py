@@ -1,6 +1,6 @@
-"""Chains without processes: what each outcome of each program means under each policy.
+"""The life of a work without processes: its table, and what each outcome of each program means under each policy.
 
-That a chain keeps its promises whatever happens in which order, the histories of a node show.
+That a work keeps its promises whatever happens in which order, the histories of a node show.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import pytest
 
+from docs import life
 from nri.errors import LocalProtocolError
 from v010_adapter.errors import PluginError
-from v010_adapter.events.life import Action, Ends, Input, Life
+from v010_adapter.events.life import TRANSITIONS, Action, Ends, Input, Life, LifeState
 from v010_adapter.programs.step import Failure, Policy
 
 
@@ -40,6 +41,47 @@ def test_what_cannot_happen_is_an_error() -> None:
 
 def test_a_chain_that_nobody_waits_for_gives_no_answer() -> None:
     assert Life[Program](Ends.NEVER, (), is_answered=True).receive(Input.TURN) == (Action.SETTLE,)
+
+
+def test_every_state_is_reached_and_left_and_every_input_and_action_is_of_use() -> None:
+    transitions = [
+        (state, input_, transition)
+        for state, row in TRANSITIONS.items()
+        for input_ in row
+        for transition in row[input_]
+    ]
+    assert {to for state, _, (to, _) in transitions if to is not state} == {*LifeState} - {LifeState.QUEUED}
+    assert {state for state, _, (to, _) in transitions if to is not state} == {*LifeState} - {LifeState.OVER}
+    assert {input_ for _, input_, _ in transitions} == {*Input}
+    assert {action for *_, (_, actions) in transitions for action in actions} == {*Action}
+
+
+def test_an_answer_may_be_due_and_may_have_been_sent_in_each_state_that_waits_for_something() -> None:
+    """PRINTED lasts no longer than a call: the answer, or the next program, follows at once."""
+    for state in {*LifeState} - {LifeState.PRINTED, LifeState.OVER}:
+        assert Input.SENT in TRANSITIONS[state]
+        assert Input.TIME_IS_UP in TRANSITIONS[state] or state is LifeState.ENDING
+
+
+def test_the_picture_of_the_documentation_is_that_of_the_table() -> None:
+    assert life.FILE.read_text() == life.picture(), "python -m docs.life"
+
+
+def test_a_work_is_over_when_its_answer_has_been_sent_and_not_before() -> None:
+    of = Life[Program](Ends.AT_FAILURE, ())
+    of.receive(Input.TURN)
+    assert of.state is LifeState.ENDING
+    assert (of.receive(Input.LEFT_ENDED), of.state) == ((), LifeState.ENDING)
+    assert (of.receive(Input.SETTLED), of.state) == ((Action.GIVE_BACK,), LifeState.OVER)
+
+
+def test_what_waits_loses_its_programs_with_the_runtime_and_a_delete_does_not() -> None:
+    for ends, left_to_run in ((Ends.AT_FAILURE, ""), (Ends.NEVER, "abc")):
+        of = chain(ends, (True, True, True), is_running=False)
+        assert (of.drop(Input.RUNTIME_GONE), of.state, left(of)) == ((), LifeState.QUEUED, left_to_run)
+        of = chain(ends, (True, True, True), is_running=False)
+        assert Action.ANSWER in of.drop(Input.ANSWERED_ELSEWHERE)
+        assert (of.state, left(of)) == (LifeState.QUEUED if left_to_run else LifeState.ENDING, left_to_run)
 
 
 FAIL, IGNORE = True, False
