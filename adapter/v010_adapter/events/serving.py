@@ -280,18 +280,21 @@ class Serving:
         """
         turn, work = self._unanswered.pop(context, (None, None))
         if turn is not None:
-            is_in_time = context.is_heard and self._loop.time() < turn.deadline
             if work is not None:
-                if turn.is_noted:
+                if turn.is_begun or turn.fate is None:  # others serve, too, or its time was up before its turn
                     state = State.FAILED if context.has_failed else State.ANSWERED
-                    self._turns.end(turn, state if is_in_time else None)
+                    self._turns.end(turn, state if self._is_in_time(context, turn) else None)
                 work.on_sent()
-            if self._hides_refused and is_in_time and context.has_failed and context.method == CREATION:
+            is_refused = self._hides_refused and context.has_failed and context.method == CREATION
+            if is_refused and self._is_in_time(context, turn):
                 self._loop.call_soon(lambda: self.run_for_gone(turn.id))
             if turn.fate is not None and self.serves is (turn.fate in SERVED_ELSEWHERE):
                 self._note_served(is_ours=not self.serves)
         if self._standby is not None:
             self._standby.on_answered()
+
+    def _is_in_time(self, context: Context, turn: Turn) -> bool:
+        return context.is_heard and self._loop.time() < turn.deadline
 
     def _note_served(self, *, is_ours: bool) -> None:
         """Notes which adapter does the work: programs that stand by and ports belong to that one."""
