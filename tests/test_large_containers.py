@@ -9,8 +9,9 @@ import gc
 import json
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 from typing import Any, TypeAlias
 
@@ -31,16 +32,18 @@ from v010_adapter.legacy.config import Entry
 from v010_adapter.legacy.create_answer import CreateAnswerBuilder
 from v010_adapter.legacy.pending_updates import PendingUpdates
 from v010_adapter.legacy.plugins import LegacyPlugins
+from v010_adapter.legacy.request import MOST_KEPT
 from v010_adapter.monitoring.log_handlers import LineFormatter
 from v010_adapter.oci import protojson, shapes, sizes
 from v010_adapter.oci.spec import adjustment, apply, spec_from
 from v010_adapter.programs.runner import Runner
 from v010_adapter.settings import LegacySettings
-from v010_adapter.state.ledger import Ledger
+from v010_adapter.state.ledger import SLICE, Ledger
 
 from .alone import Alone, Nowhere, PluginServing
 from .hooks.whole import matcher_of
 from .large import FIELDS, creation
+from .processes import SteppedLoop
 
 PATCH = {
     "annotations": {"z": "1"},
@@ -243,3 +246,74 @@ def test_an_answer_is_due_earlier_by_half_of_the_time_at_most() -> None:
     context = Context("CreateContainer", 2.0, lambda: 0.0, 0.0)
     context.be_due_earlier(9)
     assert context.due == 1
+
+
+# Synchronize
+
+
+class Joined:
+    """An adapter with a plugin, and what a Synchronize of its runtime costs."""
+
+    def __init__(self, loop: SteppedLoop, folder: Path, *, first: bool) -> None:
+        (folder / "conf.json").write_text('{"version":"0.1","plugins":[{"type":"a"}]}')
+        self._loop = loop
+        self._serving = PluginServing(loop, LegacySettings(config=f"{folder}/conf.json"), Alone(loop.time))
+        if not first:  # what runs then has started without the adapter
+            self._serving.synchronize([], [])
+        loop.settle()
+
+    def turns(self, labels: Sequence[int], containers: int) -> list[int]:
+        """Returns the steps of each turn, the first of which is the call; there are pods with so many labels each."""
+        pods = [api.PodSandbox(id=f"p{pod}") for pod, _ in enumerate(labels)]
+        for pod, number in zip(pods, labels, strict=True):
+            pod.labels.update({f"label-{each}": "x" for each in range(number)})
+        listed = [
+            api.Container(id=f"{pod.id}-{each}", pod_sandbox_id=pod.id, state=api.CONTAINER_RUNNING)
+            for pod in pods
+            for each in range(containers)
+        ]
+        return [
+            steps(lambda: self._serving.synchronize(pods, listed)),
+            *(steps(lambda: self._loop.settle(1)) for _ in range(20)),
+        ]
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("labels", [1000, 90_000])
+def test_the_labels_of_a_pod_cost_a_synchronize_as_much_however_many_containers_it_has(
+    tmp_path: Path, loop: SteppedLoop, first: bool, labels: int
+) -> None:
+    cost = {
+        (number, containers): sum(Joined(loop, tmp_path, first=first).turns([number], containers))
+        for number in (0, labels)
+        for containers in (10, 40)
+    }
+    growth = {number: cost[number, 40] - cost[number, 10] for number in (0, labels)}
+    assert growth[labels] < growth[0] + 30 * 500, "not one step for each label of each container"
+
+
+def test_labels_that_are_too_long_to_be_kept_are_not_made_at_a_synchronize(tmp_path: Path, loop: SteppedLoop) -> None:
+    few, many = (sum(Joined(loop, tmp_path, first=False).turns([number], 10)) for number in (10, 90_000))
+    assert many < few + 1000
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_no_turn_of_a_synchronize_makes_more_than_a_slice(tmp_path: Path, loop: SteppedLoop, first: bool) -> None:
+    most = MOST_KEPT // len('"label-1000":"x",')
+    one = max(Joined(loop, tmp_path, first=first).turns([most], 1))
+    fits = SLICE // MOST_KEPT + 1
+    assert max(Joined(loop, tmp_path, first=first).turns([most] * 20, 1)) < (fits + 1) * one
+
+
+@pytest.mark.parametrize("event", ["StopContainer", "StopPodSandbox"])
+def test_a_stop_makes_no_json_before_its_child_process(event: str) -> None:
+    """Only whether there are labels decides whether those of the create are taken."""
+    counts = []
+    for number in (10, 10_000):
+        pod = api.PodSandbox(id="p", labels={f"l{each}": "x" for each in range(number)})
+        message = getattr(api, f"{event}Request")(pod=pod)
+        earlier = request.of_pod(api.PodSandbox(id="p", labels={"of": "the create"}))
+        target = request.of_event(event, message)
+        counts.append(steps(lambda: target.complete(earlier)))  # noqa: B023 - called at once
+        assert len(json.loads(target.labels)) == number
+    assert counts[0] == counts[1]

@@ -11,7 +11,18 @@ import pytest
 
 from v010_adapter import settings
 from v010_adapter.host import trust
-from v010_adapter.settings import HooksSettings, LegacySettings, LogSettings, PluginSettings, Settings, parse, read
+from v010_adapter.settings import (
+    MAX_LEVELS,
+    MAX_SIZE,
+    HookFileSettings,
+    HooksSettings,
+    LegacySettings,
+    LogSettings,
+    PluginSettings,
+    Settings,
+    parse,
+    read,
+)
 
 FULL = """\
 hostRoot: /host
@@ -34,7 +45,8 @@ legacy:
     konfine: {onFailure: fail, onDeleteFailure: ignore, timeout: 3, killOnTimeout: false, events: [CreateContainer]}
     logger: {standby: 0}
 hooks:
-  {enabled: false, directories: [/etc/hooks.d], precreate: true, onFailure: ignore, standby: 3, podAnnotations: true}
+  {enabled: false, directories: [/etc/hooks.d], precreate: true, onFailure: ignore, standby: 3, podAnnotations: true,
+  timeout: 20, output: journal, notIn: [kube-system], files: {a.json: {notIn: []}, b.json: {}}}
 runtime: {failRequest: true}
 metrics: {listen: 127.0.0.1:8891}
 log: {level: debug, format: json, target: stderr, secrets: true}
@@ -58,14 +70,16 @@ def test_every_key_is_read() -> None:
     directories = ("/etc/hooks.d",)
     hooks = HooksSettings(
         enabled=False, directories=directories, precreate=True, fail_create=False, standby=3, pod_annotations=True,
-        trust=trust.off,
+        timeout=20, output="journal", not_in=frozenset(["kube-system"]), trust=trust.off,
+        files={"a.json": HookFileSettings(frozenset()), "b.json": HookFileSettings()},
     )  # fmt: skip
     log = LogSettings("debug", "json", "stderr", True)
     listen = ("127.0.0.1:8891",)
     assert given == Settings(
         host_root="/host", legacy=given.legacy, hooks=hooks, log=log, fail_request=True, metrics_listen=listen
     )
-    for one, default in ((given.legacy, LegacySettings()), (given.log, LogSettings())):
+    of_hooks = hooks._replace(watch=False)  # which no key sets
+    for one, default in ((given.legacy, LegacySettings()), (of_hooks, HooksSettings()), (given.log, LogSettings())):
         assert all(map(ne, one, default)), "this test would not see a key that is not read"
 
 
@@ -83,6 +97,11 @@ def test_some_settings_depend_on_others() -> None:
         assert parse(f"hooks: {{enabled: {word}}}", "conf.yaml")[0].hooks.enabled is enabled, "as the runtime needs"
     own = LegacySettings(standby=2, plugins={"a": PluginSettings(standby=0), "b": PluginSettings()})
     assert [own.of(type_, "standby") for type_ in "abc"] == [0, 2, 2], "a plugin's own number comes first"
+    files = {"a": HookFileSettings(frozenset()), "b": HookFileSettings(), "c": HookFileSettings(frozenset(["x"]))}
+    hooks = HooksSettings(not_in=frozenset(["y"]), files=files)
+    assert [{*hooks.not_in_of(file)} for file in "abcd"] == [set(), {"y"}, {"x"}, {"y"}], (
+        "a file's own list comes first"
+    )
 
 
 def test_the_default_file_may_be_absent_and_paths_are_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -99,17 +118,28 @@ def test_the_default_file_may_be_absent_and_paths_are_absolute(monkeypatch: pyte
 def test_what_cannot_be_read_is_a_mistake_and_blocks_nothing(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     with (tmp_path / "huge").open("wb") as file:
-        file.truncate((1 << 20) + 1)
+        file.truncate(MAX_SIZE + 1)
     (tmp_path / "latin").write_bytes(b"hostRoot: /\xff\n")
     for name, reason in {
         "absent": ": No such file or directory",
         ".": ": not a regular file",
         "fifo": ": not a regular file",
-        "huge": ": 1048577 bytes, at most 1048576",
+        "huge": f": {MAX_SIZE + 1} bytes, at most {MAX_SIZE}",
         "latin": ":1: not a text: the byte 0xff is not UTF-8",
     }.items():
         given, [error] = read(str(tmp_path / name))
         assert (given, str(error)) == (DEFAULTS, f"{tmp_path / name}{reason}")
+
+
+def test_a_text_of_the_runtime_has_the_limit_of_a_file() -> None:
+    assert errors("#" * MAX_SIZE) == []
+    assert errors("é" + "#" * (MAX_SIZE - 1)) == [f"conf.yaml: {MAX_SIZE + 1} bytes, at most {MAX_SIZE}"]
+
+
+def test_levels_beyond_the_maximum_are_not_read() -> None:
+    """The end of the list, which is missing, is never looked for."""
+    assert errors("[" * MAX_LEVELS) != ["conf.yaml: nested too deeply"]
+    assert errors("[" * (MAX_LEVELS + 1)) == ["conf.yaml: nested too deeply"]
 
 
 def test_a_file_that_is_nested_too_deeply_is_named(tmp_path: Path) -> None:
@@ -164,6 +194,10 @@ VALUES = {  # key: good values, bad values
     "hooks.podAnnotations": (["true", "false"], ["auto", "~"]),
     "hooks.enabled": (["auto", "true", "false", "yes"], ["1", "~", "'true'", "Auto", "[]"]),
     "hooks.directories": (["[]", "[/a]", "[/a, /b]"], ["/a", "[a]", "~", "{/a: /b}"]),
+    "hooks.timeout": (["0", "1", "1000000000"], ["-1", "1000000001", "0.5", "true", "'1'", "10s", "~"]),
+    "hooks.output": (["runtime", "journal"], ["Journal", "true", "~", "syslog"]),
+    "hooks.notIn": (["[]", "[kube-system]"], ["kube-system", "['']", "[1]", "~"]),
+    "hooks.files.a.notIn": (["[]", "[kube-system, b]"], ["b", "['']", "[1]", "~"]),
     "hooks.standby": (["0", "1"], ["-1", "101", "~"]),
     "runtime.reserve": (["auto", "0", "0.5"], ["-1", "x", "true", ".inf"]),
     "runtime.socket": (["/run/nri.sock"], ["nri.sock", "7", "[]"]),
@@ -218,8 +252,11 @@ def test_good_values_are_taken_and_bad_ones_are_named_with_their_line_while_the_
             assert str(error).startswith(f"conf.yaml:{line}: {key}: "), value
             assert "\n" not in str(error)
             assert given.legacy.plugins in ({}, {"a": PluginSettings()})
-            legacy = given.legacy._replace(plugins={})
-            assert given._replace(legacy=legacy) == DEFAULTS._replace(legacy=DEFAULTS.legacy._replace(config=config))
+            assert given.hooks.files in ({}, {"a": HookFileSettings()})
+            legacy, hooks = given.legacy._replace(plugins={}), given.hooks._replace(files={})
+            assert given._replace(legacy=legacy, hooks=hooks) == DEFAULTS._replace(
+                legacy=DEFAULTS.legacy._replace(config=config)
+            )
 
 
 def test_an_unknown_key_is_named_with_its_line_and_the_known_ones() -> None:

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from subprocess import SubprocessError
 
-from tests.bench import adjusting, events, hooks, instructions, pods, report, start
+from tests.bench import adjusting, events, hooks, instructions, large, pods, report, start
 from tests.bench.arena import Unfair
 from tests.bench.figures import Bench, Row
 from tests.peers.build import PeerBroken, PeerMissing, peer
 
-MODULES = (events, adjusting, pods, hooks, start, instructions)
+MODULES = (events, adjusting, pods, hooks, start, large, instructions)
 CASES = {module.__name__.rpartition(".")[2]: module.run for module in MODULES}
 OUT = Path(__file__).resolve().parents[2] / ".cache" / "bench"
 

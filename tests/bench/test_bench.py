@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import adjusting, events, hooks, instructions, load, pods, report
+from tests.bench import adjusting, events, hooks, instructions, large, load, pods, report
 from tests.bench.arena import FRESH, REFERENCE, STAND_BY, Arena, Unfair, family, recorded
 from tests.bench.figures import Bench, Goal, Row, Times
 from tests.peers.build import peer
@@ -74,6 +74,17 @@ def test_every_way_is_in_the_report_and_stand_by_is_what_it_says(
     assert len(json.loads((tmp_path / "report.json").read_text())["rows"]) == len(rows)
     text = (tmp_path / "report.txt").read_text()
     assert all(part in text for row in rows for part in (row.group, row.case, "not measured: a reason"))
+
+
+def test_large_containers_are_played_until_there_is_something_to_compare(
+    monkeypatch: pytest.MonkeyPatch, arena: Arena
+) -> None:
+    monkeypatch.setattr(large, "SIZE", 1000)
+    arena.launch_ours(FRESH, {"legacy": arena.chain(FRESH, [peer("plugin")])})
+    row = large.measure(ONCE, arena, "StartContainer", "one Go plugin")
+    assert (row.samples, arena.runs(FRESH)) == (large.FIRST + 1, large.FIRST + 1)
+    assert row.ours.p50 > 1
+    assert row.ratio is not None
 
 
 def test_a_goal_is_met_or_not() -> None:

@@ -21,7 +21,7 @@ from nri.holding.evidence import ASIDE, FIFO
 from nri.holding.holds import Hold, Holds, OnFailure
 
 from ..processes import gone
-from ..waiting import LIMIT
+from ..waiting import LIMIT, running
 from .oci import Container, Runtime, until
 
 FOR_EVER = 90.0
@@ -151,10 +151,9 @@ def test_a_start_that_gives_up_may_come_again(oci: Runtime, holds: Holds) -> Non
     container = oci.create()
     held = hold(holds, container)
     line = [*oci.line, "start", container.id]
-    first = subprocess.Popen(line, stderr=subprocess.DEVNULL, start_new_session=True)
-    waits_for_start(container)
-    os.killpg(first.pid, signal.SIGKILL)
-    first.wait(LIMIT)
+    with running(line, stderr=subprocess.DEVNULL, start_new_session=True) as first:
+        waits_for_start(container)
+        os.killpg(first.pid, signal.SIGKILL)
     assert held.let_go() is HoldEnd.LET_GO
     assert container.start().ended() == (0, "")
     container.until_run()
@@ -170,12 +169,9 @@ def holder(
     """A plugin's program that holds a container: its pid and that of its keeper."""
     words = [directory, container.id, str(container.pid), container.cgroup, str(limit), on_failure, *more]
     line = [sys.executable, "-m", "tests.holding.holder", *words]
-    with subprocess.Popen(line, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            yield process.pid, int(process.stdout.readline())
-        finally:
-            process.kill()
+    with running(line, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process.pid, int(process.stdout.readline())
 
 
 @pytest.mark.parametrize("on_failure", ["fail", "ignore"])

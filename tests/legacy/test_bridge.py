@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,14 @@ import pytest
 
 from nri import api
 from v010_adapter.errors import ConfigError
+from v010_adapter.events.plugin_work import MAX_ERROR
+from v010_adapter.events.work import FIRST_PAUSE, LONGEST_PAUSE
 from v010_adapter.legacy.fitness import unfit
 from v010_adapter.programs.runner import Outcome
 from v010_adapter.settings import LegacySettings, PluginSettings
+from v010_adapter.state.records import PREFIX
 
-from .node import Node, a_container, a_pod
+from .node import Node, a_container, a_pod, saying
 from .scenarios import FAIL, LATE, LIMIT, Player, done, logged
 
 LENIENT: dict[str, Any] = {"fail_create": False}
@@ -187,6 +192,70 @@ def test_a_create_fails_as_its_plugin(node: Node, script: str, reason: str, capl
     assert node.runs == ["a create c1", "b create c1"]
     assert logged(caplog, logging.ERROR) == [f"create of container c1: {outcome}"]
     assert node.counters["failures"] == 1
+
+
+def test_a_long_error_is_cut_in_the_answer_and_in_the_log(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+    """A plugin may copy what the author of a pod has written."""
+    for length, shown in ((MAX_ERROR, "é" * MAX_ERROR), (MAX_ERROR + 1, "é" * MAX_ERROR + " …")):
+        caplog.clear()
+        node.plugins(a=saying(error="é" * length))
+        outcome = done(node, node.create("c1"))
+        assert outcome == f"plugin: a: {shown}"
+        assert logged(caplog, logging.ERROR) == [f"create of container c1: {outcome}"]
+
+
+@contextmanager
+def being_written(path: Path) -> Iterator[None]:
+    """Nobody can execute a file that somebody has open for writing."""
+    with path.open("ab"):
+        yield
+
+
+def test_a_plugin_that_is_being_written_is_started_when_it_is_whole(node: Node) -> None:
+    node.plugins(a="answer", b="answer")
+    with being_written(node.folder / "b"):
+        create = node.create("c1")
+        node.loop.until(lambda: node.runs == ["a create c1"], "the plugin before it")
+        for _ in range(3):
+            node.loop.advance(LONGEST_PAUSE)
+        assert create.pending
+    node.loop.advance(LONGEST_PAUSE)
+    assert done(node, create) == "ok"
+    assert node.runs == ["a create c1", "b create c1"]
+    assert "failures" not in node.counters
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_a_plugin_that_is_written_until_the_event_is_due_has_failed(node: Node, fail: bool) -> None:
+    """It gets no delete, and those after it run as after any failure."""
+    node.build(fail_create=fail)
+    node.plugins(a="answer", b="answer")
+    with being_written(node.folder / "a"):
+        create = node.create("c1")
+        node.loop.settle()
+        assert create.pending
+        node.loop.advance(2)
+        outcome = done(node, create)
+        node.idle()
+    assert outcome == ("plugin: a: " + f"{node.folder}/a: Text file busy" if fail else "ok")
+    assert node.runs == ([] if fail else ["b create c1"])
+    done(node, node.delete("c1"))
+    assert node.runs == ([] if fail else ["b create c1", "b delete c1"])
+
+
+def test_a_delete_waits_for_a_plugin_that_is_being_written_too(node: Node) -> None:
+    node.plugins(a="answer")
+    done(node, node.create("c1"))
+    with being_written(node.folder / "a"):
+        delete = node.delete("c1")
+        node.loop.settle()
+        node.serving.end()
+        assert node.turns.directory.names(PREFIX, is_alone=True), "the next process runs it, if this one ends now"
+        node.loop.advance(FIRST_PAUSE)
+        assert delete.pending
+    node.loop.advance(LONGEST_PAUSE)
+    assert done(node, delete) == "ok"
+    assert node.runs == ["a create c1", "a delete c1"]
 
 
 CANNOT_START: dict[str, Any] = {

@@ -38,6 +38,7 @@ class Judge:
             if event.method == "CreateContainer" and not event.has_failed:
                 yield from self.changed_once(event)
         yield from self.deletes()
+        yield from self.pods()
         if self.world.left or self.world.files:
             yield f"still owed: {self.world.left}, {self.world.files}"
 
@@ -55,7 +56,7 @@ class Judge:
 
     def locks(self, event: Event) -> list[tuple[float, float]]:
         """Returns when others worked on the ids of an event: a program ran long, or an adapter was stopped."""
-        ids = {event.id, event.pod} | {id_ for id_, pod in self.runtime.pods.items() if pod == event.id}
+        ids = {event.id, event.pod} | {id_ for id_, pod in self.runtime.pods.items() if pod == event.pod}
         runs = [(run.fed, run.ends) for run in self.world.trace if run.id in ids and run.ends - run.fed > 0.3]
         spans = runs + [(hold.start, hold.end) for hold in self.world.holds if ids & hold.ids]
         return [(start, end) for start, end in spans if start <= event.ended and end >= event.at]
@@ -130,10 +131,26 @@ class Judge:
                 yield f"{key}: no delete"
             yield from self.overtaking(runs)
 
+    def pods(self) -> Iterator[str]:
+        """A pod's delete comes after what the events of its containers have run before."""
+        pods, events = self.runtime.pods, self.runtime.events
+        of: dict[str, list[Program]] = defaultdict(list)
+        for run in self.world.trace:
+            is_at_event = run.number >= 0 and (run.kind != "delete" or events[run.number].method.startswith("Stop"))
+            if is_at_event and pods[run.id] != run.id:
+                of[pods[run.id]].append(run)
+        cut = {id(run) for run, _ in self.world.cut}
+        for delete in self.world.trace:
+            for run in of[delete.id] if delete.kind == "delete" else ():
+                is_earlier = run.number < delete.number and run.life is delete.life and id(run) not in cut
+                if is_earlier and delete.fed < run.ends and not self.was_stopped(run, delete.fed):
+                    yield f"{delete} does not wait for {run}"
+
     def is_of_earlier_life(self, delete: Program) -> bool:
         """Whether the adapter was stopped when an earlier life of the id ended: it has read that end too late."""
         holds = [hold for hold in self.world.holds if hold.peer.life is delete.life]
-        return any(hold.start <= end <= hold.end for hold in holds for end in self.runtime.ends[delete.id])
+        ends = self.runtime.ends[delete.id] + self.runtime.ends[self.runtime.pods[delete.id]]
+        return any(hold.start <= end <= hold.end for hold in holds for end in ends)
 
     def has_told_end(self, create: Program, later: Program) -> bool:
         """Whether the runtime has told an end between two creates to an adapter that was well."""

@@ -123,6 +123,7 @@ def _pointed(world: World, function: Any, *, fills: bool = False) -> Any:
     def pointed(self: Any, *of: Any, **how: Any) -> Any:
         world.point(f"before {function.__name__}")
         if fills and world.is_full:
+            function(self, of[0][: len(of[0]) // 2], **how)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         done = function(self, *of, **how)
         world.point(f"after {function.__name__}")

@@ -57,7 +57,7 @@ class Runtime:
             if peer.life.is_dead or peer.is_ending or peer.connection is not None:
                 continue
             joining = Joining(self._listed())
-            if not list(Path(self.world.directory).glob("*/counted")):
+            if not list(Path(self.world.directory).glob("*/joined-before")):
                 self.first.update(self.living)
             peer.connection = connection = object()
             peer.receive("synchronize", joining)

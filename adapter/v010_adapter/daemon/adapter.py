@@ -17,7 +17,7 @@ from v010_adapter import settings
 from v010_adapter.base import collector
 from v010_adapter.base.loop import Loop
 from v010_adapter.errors import ConfigError
-from v010_adapter.events.turns import Turns, owners_in, stranger
+from v010_adapter.events.turns import Turns, obstacle_in, owners_in, stranger
 from v010_adapter.monitoring import logs
 from v010_adapter.monitoring.times import Histogram, quantiles
 from v010_adapter.settings import Settings
@@ -227,13 +227,16 @@ class Adapter(Plugin):
     def unfit(self) -> str:
         """Why this adapter must not join beside another one; empty if it may join.
 
-        Creates would fail here, or the other one has another owner, and so perhaps other work.
+        Creates would fail here; or the other one has another owner, and so perhaps other work, or another format of the
+        state; or one of both has no room for what the other one must know.
         """
         joined = owners_in(self.state_directory)
         if not joined:
             return ""
         if (other := stranger(joined, self.settings.state_owner)) is not None:
             return self._of_stranger(other)
+        if reason := obstacle_in(self.state_directory):
+            return reason
         from v010_adapter.legacy.fitness import unfit  # noqa: PLC0415 - only beside another adapter
 
         return unfit(self.settings.legacy)
@@ -254,6 +257,11 @@ class Adapter(Plugin):
             self._serving.when_idle(callback)
         else:
             callback()
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether other adapters would need records that this process cannot write."""
+        return self._serving is not None and self._serving.ledger.is_needed
 
     @property
     def owed(self) -> list[str]:

@@ -256,7 +256,12 @@ class Daemon:
         else:
             self._stub.when_answered(partial(self._trunk.when_sent, self._loop.stop))
 
-    def _on_grace_over(self) -> None:
+    def _on_grace_over(self, *, is_told: bool = False) -> None:
+        if self._adapter.is_needed:
+            if not is_told:
+                log.error("this process stays until the other adapters can read its records, which cannot be written")
+            self._loop.call_at(self._loop.time() + LOOK, partial(self._on_grace_over, is_told=True))
+            return
         log.error("legacy plugins or the runtime were still busy after %g s", GRACE)
         self._loop.stop()
 

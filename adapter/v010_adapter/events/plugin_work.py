@@ -29,6 +29,12 @@ log = logging.getLogger(__name__)
 
 LOGGING = 3600.0
 """Seconds between two log lines of a plugin that cannot be started for deletes that no event asks for."""
+MAX_ERROR = 4 << 10
+"""Characters of a result's `error`, which a plugin may copy from a pod, in the answer and in the log."""
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MAX_ERROR else f"{text[:MAX_ERROR]} …"
 
 
 class Read(NamedTuple):
@@ -107,7 +113,7 @@ class PluginWork(Work[PluginStep]):
         """
         self.has_lock = True
         try:
-            self._ledger.refresh(self.target)
+            self._ledger.refresh(self.target, is_locked=True)
             if self.kind == DELETE:
                 self._begin_deletes(fate)
             elif fate in SERVED_ELSEWHERE:
@@ -164,7 +170,7 @@ class PluginWork(Work[PluginStep]):
 
     def give_up(self) -> None:
         """The process ends. A delete that runs counts as ended: its plugin has the request, and is left to finish."""
-        if self.life.state is RUNNING:
+        if self.life.state is RUNNING and not self.is_starting:
             self._on_done(self.life.steps[0])
 
     # What plugins get and answer
@@ -261,7 +267,7 @@ class PluginWork(Work[PluginStep]):
         try:
             parsed = result.parse(process.stdout)
             if parsed.error:
-                return Read(Failure(parsed.error))
+                return Read(Failure(_shortened(parsed.error)))
             if parsed.has_wishes and not step.may_adjust:  # the original client ignored unknown keys
                 wishes, parsed = parsed.wishes(), parsed.original()
             if parsed.has_wishes or parsed.metadata:

@@ -87,6 +87,7 @@ class Serving:
         self.plugins = LegacyPlugins(own.legacy, own.host_root)
         self.updates = PendingUpdates(loop)
         self.ledger = Ledger(loop, turns.directory)
+        self.ledger.on_fault = turns.tell_unwritten
         turns.on_change = self._on_change
         turns.look()
         self._shared = Shared(self.runner, self.plugins, self.updates, self.ledger)
@@ -185,6 +186,8 @@ class Serving:
         target = of_event(context.method, request)
         timeout = context.deadline - context.came
         turn = self._turns.turn(context.method, target.sandbox_id, target.id, self._loop.quiet_at, timeout)
+        if not self._loop.is_watchful:  # until a moment ago nobody was beside this adapter, or it has not seen that yet
+            turn.deadline = context.deadline
         if not context.is_heard and not turn.is_end:
             return None
         if self._standby is not None:
@@ -283,18 +286,16 @@ class Serving:
             if work is not None:
                 if turn.is_begun or turn.fate is None:  # others serve, too, or its time was up before its turn
                     state = State.FAILED if context.has_failed else State.ANSWERED
-                    self._turns.end(turn, state if self._is_in_time(context, turn) else None)
+                    is_in_time = context.is_heard and self._loop.time() < turn.deadline
+                    self._turns.end(turn, state if is_in_time else None)
                 work.on_sent()
             is_refused = self._hides_refused and context.has_failed and context.method == CREATION
-            if is_refused and self._is_in_time(context, turn):
+            if is_refused and context.is_heard and context.remaining() > context.came - turn.quiet_at:
                 self._loop.call_soon(lambda: self.run_for_gone(turn.id))
             if turn.fate is not None and self.serves is (turn.fate in SERVED_ELSEWHERE):
                 self._note_served(is_ours=not self.serves)
         if self._standby is not None:
             self._standby.on_answered()
-
-    def _is_in_time(self, context: Context, turn: Turn) -> bool:
-        return context.is_heard and self._loop.time() < turn.deadline
 
     def _note_served(self, *, is_ours: bool) -> None:
         """Notes which adapter does the work: programs that stand by and ports belong to that one."""
@@ -316,7 +317,7 @@ class Serving:
 
     def when_idle(self, callback: Callable[[], object]) -> None:
         """Calls back, perhaps at once, when no plugin runs any more."""
-        self.deletes.queue.when_idle(callback)
+        self.deletes.queue.when_idle(partial(self.ledger.when_not_needed, callback))
 
     def renew(self) -> None:
         """Starts the programs that stand by anew."""

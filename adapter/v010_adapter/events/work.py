@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import math
 from abc import ABC, abstractmethod
@@ -23,8 +24,9 @@ log = logging.getLogger(__name__)
 S = TypeVar("S", bound=Step)
 T = TypeVar("T")
 
+FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.1
+"""Seconds between two starts of a program that is being written: each pause is twice the one before."""
 _SETTLED, _TURN = Input.SETTLED, Input.TURN
-
 _BUG = "meets a bug of the adapter, which has logged it"
 _RESULT_BUG = Failure(f"its result {_BUG}")
 
@@ -60,7 +62,9 @@ class Work(ABC, Generic[S]):
         """The program that was started last, or could not be started."""
         self._slowest: Slowest | None = None
         self._process: Process | None = None
-        self._deadline = self._limit = NO_TIMER
+        self._deadline = self._limit = self._restart = NO_TIMER
+        self._busy, self._pause = "", FIRST_PAUSE
+        """Why the current program, which is started again, could not be started; and the seconds until then."""
         self.is_large = False
         """Whether requests are made and results are read in a child process."""
         self._large = "", 0.0
@@ -179,7 +183,11 @@ class Work(ABC, Generic[S]):
             try:
                 self._process = self._runner.spawn(program, self._on_exit)
             except OSError as error:
-                raise step.error(f"{program.path}: {error.strerror}") from None
+                reason = f"{program.path}: {error.strerror}"
+                if error.errno == errno.ETXTBSY and not self.life.is_answered:
+                    self._start_again_later(reason)
+                    return ()
+                raise step.error(reason) from None
         except ProgramError as error:
             reason = error.reason
         except Exception:  # the work must go on, for others wait for its end
@@ -190,10 +198,27 @@ class Work(ABC, Generic[S]):
             if step.policy.timeout or self.life.is_answered:
                 self._set_limit()
             return ()
-        is_logged = _safely(self, "a failed start", True, self._on_not_started, step)
+        return self._not_started(reason)
+
+    def _not_started(self, reason: str) -> Actions:
+        """The current program cannot be started; returns what follows."""
+        self._pause = FIRST_PAUSE
+        is_logged = _safely(self, "a failed start", True, self._on_not_started, self._step)
         actions = self.life.not_started(reason)
         self._report(is_logged=is_logged)
         return actions
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether the current program could not be started yet, and is started again."""
+        return self._restart.callback is not None
+
+    def _start_again_later(self, reason: str) -> None:
+        """Starts the current program again, until the event is due: an installer is writing it (ETXTBSY)."""
+        self._busy = reason
+        moment = self._runner.loop.time() + self._pause
+        self._restart = self._runner.loop.call_at(moment, lambda: self._do(self._start()))
+        self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
     def _feed(self, process: Process) -> None:
         try:
@@ -272,6 +297,11 @@ class Work(ABC, Generic[S]):
             self._do(self.life.exited(result))
 
     def _on_time_up(self) -> None:
+        if self.is_starting:
+            self._restart.cancel()
+            self._do(self._not_started(self._busy))
+        if self.life.is_answered:  # by that failure
+            return
         self._take_printed()
         if self.life.is_over:
             self._do(self.life.time_is_up(""))

@@ -7,7 +7,6 @@ the OCI runtime specification's Go types; of the choice of NRI's fields: plugins
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import copy
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -128,7 +127,8 @@ class Target:
     @property
     def labels(self) -> bytes:
         """The request's `labels` as JSON: those of the pod."""
-        return self._labels.json
+        labels = self._labels
+        return labels._json if labels._pod is None else labels.json
 
     def take_texts(self, spec: bytes, labels: bytes) -> None:
         """Takes the JSON that another process has made."""
@@ -149,20 +149,24 @@ class Target:
         return self._kept
 
     def _cut(self) -> Target:
-        kept = copy(self)
+        kept = Target.__new__(Target)
+        vars(kept).update(vars(self))  # `copy` would do the same in ten calls
         kept._is_kept = True
-        kept.names = tuple(name[:MOST_OF_NAME] for name in self.names)
-        is_long = self._labels.is_long or self._has_long_spec
-        if not is_long and len(self.spec) + len(self.labels) <= MOST_KEPT:
-            kept.take_texts(self.spec, self.labels)
+        if len("".join(self.names)) > MOST_OF_NAME:
+            kept.names = tuple([name[:MOST_OF_NAME] for name in self.names])
+        is_made = self._message is None and self._labels._pod is None
+        if (is_made or not self._is_long) and len(self.spec) + len(self.labels) <= MOST_KEPT:
+            kept.spec, kept._message, kept._labels = self.spec, None, _shared(self._labels._json)
         else:
             kept.take_texts(NO_SPEC, NO_LABELS)
             kept.is_cut = True
         return kept
 
     @property
-    def _has_long_spec(self) -> bool:
-        """Whether the JSON of the spec surely is too long to outlive the event."""
+    def _is_long(self) -> bool:
+        """Whether the JSON surely is too long to outlive the event, by what it would be made of."""
+        if self._labels.is_long:
+            return True
         if self._message is None:
             return len(self.spec) > MOST_KEPT
         linux = self._message.linux
@@ -215,12 +219,13 @@ def encode(
     target: Target, state: str, entry: Entry, results: Sequence[Result], extension: Extension | None = None
 ) -> bytes:
     """Returns the request for one plugin. An empty member is left out where Go's `omitempty` leaves it out."""
+    labels = target.labels
     return b"".join(
         (
             b"{" if entry.conf is None else b'{"conf":%b,' % entry.conf,
             _head(entry.version, state, target.id, target.sandbox_id, target.pid),
             extension.spec if extension else target.spec,
-            b"" if target.labels == NO_LABELS else b',"labels":' + target.labels,
+            b"" if labels == NO_LABELS else b',"labels":' + labels,
             b',"results":[%b]' % b",".join([result.encode() for result in results]) if results else b"",
             extension.members if extension else b"",
             b"}",

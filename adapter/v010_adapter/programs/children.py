@@ -68,6 +68,8 @@ class Children:
         pid = os.fork()
         if pid:
             self._programs.add(pid)
+            if self._resets_oom_score:  # its memory follows what pods' authors write
+                _write_oom_score(pid)
         return pid
 
     def reap(self, pid: int) -> int:

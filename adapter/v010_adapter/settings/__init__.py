@@ -16,6 +16,7 @@ from v010_adapter.host.mount_namespace import OWN
 from v010_adapter.host.trust import Trust, judge, strict
 from v010_adapter.settings.schema import DEFAULT_CONF_JSON as DEFAULT_CONF_JSON
 from v010_adapter.settings.schema import FIELDS
+from v010_adapter.settings.schema import MAX_TIMEOUT as MAX_TIMEOUT
 from v010_adapter.settings.schema import RELOADED as RELOADED
 from v010_adapter.settings.schema import SCHEMA as SCHEMA
 
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DEFAULT_PATH = "/etc/nri/v010-adapter.yaml"
-MAX_SIZE = 1 << 20
-"""Maximum bytes of the file: the daemon reads it at its start, while a runtime waits."""
+MAX_SIZE = 64 << 10
+"""Maximum bytes of a configuration: the daemon reads it at its start, while a runtime waits, and PyYAML is slow."""
+MAX_LEVELS = 20
+"""Maximum levels of mappings and lists: PyYAML's time for each token grows with them."""
 
 
 class PluginSettings(NamedTuple):
@@ -68,11 +71,19 @@ class LegacySettings(NamedTuple):
         return getattr(self, name) if own is None else own
 
 
+class HookFileSettings(NamedTuple):
+    """The settings of one hook file. None means that the setting in `hooks:` counts."""
+
+    not_in: frozenset[str] | None = None
+
+
 class HooksSettings(NamedTuple):
     """The settings in `hooks:`, `trust`, which decides whether a file may be used, and `watch` of the command line.
 
     `enabled` is None if the runtime decides. `precreate`: whether precreate hooks run. `fail_create`: whether a
     container fails when a precreate hook fails. `standby`: how many processes of each precreate hook stand by.
+    `timeout`: the seconds of a hook whose file has no timeout, 0 for no limit. `output`: where what hooks print goes.
+    `not_in`: the namespaces whose containers get no hooks. `files`: the settings of hook files, by their names.
     `pod_annotations`: whether a container gets the pod's annotations for which it gets hooks.
     """
 
@@ -82,8 +93,17 @@ class HooksSettings(NamedTuple):
     precreate: bool = False
     fail_create: bool = True
     standby: int = 0
+    timeout: int = 0
+    output: str = "runtime"
+    not_in: frozenset[str] = frozenset()
+    files: Mapping[str, HookFileSettings] = {}
     pod_annotations: bool = False
     trust: Trust = strict
+
+    def not_in_of(self, file: str) -> frozenset[str]:
+        """Returns the namespaces without the hook of a file: the file's own setting, else the one for all files."""
+        own = self.files[file].not_in if file in self.files else None
+        return self.not_in if own is None else own
 
 
 class LogSettings(NamedTuple):
@@ -153,8 +173,11 @@ def parse(text: str, place: str) -> tuple[Settings, list[ConfigError]]:
     """Returns the settings in a YAML text, and errors, which name `place`. A key with an error keeps its default."""
     import yaml  # 20 ms and a megabyte, only if there is a configuration  # noqa: PLC0415
 
+    if (size := len(text.encode(errors="replace"))) > MAX_SIZE:
+        return Settings(), [ConfigError(place, f"{size} bytes, at most {MAX_SIZE}")]
     try:
-        loader = yaml.SafeLoader(text)
+        loader = yaml.SafeLoader(text)  # raises an error, too
+        _limit_levels(loader)
         node = loader.get_single_node()
     except (yaml.YAMLError, RecursionError) as error:
         return Settings(), [yaml_error(place, text, error)]
@@ -166,6 +189,22 @@ def parse(text: str, place: str) -> tuple[Settings, list[ConfigError]]:
     if any(error.reason.startswith(("legacy.config:", "legacy:")) for error in errors):
         own = own._replace(legacy=own.legacy._replace(config=""))
     return own, errors
+
+
+def _limit_levels(loader: yaml.SafeLoader) -> None:
+    """Makes a loader raise RecursionError for a text that is nested too deeply, before it reads the rest."""
+    compose, levels = loader.compose_node, 0
+
+    def composed(parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        nonlocal levels
+        levels += 1
+        if levels > MAX_LEVELS:
+            raise RecursionError
+        node = compose(parent, index)
+        levels -= 1
+        return node
+
+    loader.compose_node = composed  # type: ignore[method-assign]
 
 
 def _values(
@@ -212,8 +251,13 @@ def _settings(values: dict[str, Any]) -> Settings:
     legacy = _fields(values.get("legacy", {}))
     plugins = legacy.pop("plugins", {}).items()
     legacy["plugins"] = {type_: PluginSettings(**_fields(plugin)) for type_, plugin in plugins}
-    hooks = HooksSettings(**_fields(values.get("hooks", {})), trust=trust)
-    own = Settings(legacy=LegacySettings(**legacy, trust=trust), hooks=hooks, log=LogSettings(**values.get("log", {})))
+    hooks = _fields(values.get("hooks", {}))
+    hooks["files"] = {name: HookFileSettings(**_fields(file)) for name, file in hooks.pop("files", {}).items()}
+    own = Settings(
+        legacy=LegacySettings(**legacy, trust=trust),
+        hooks=HooksSettings(**hooks, trust=trust),
+        log=LogSettings(**values.get("log", {})),
+    )
     for field, key in _KEYS.items():
         section, _, name = key.rpartition(".")
         of_section = values.get(section, {}) if section else values

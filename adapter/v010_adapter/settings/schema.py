@@ -16,6 +16,9 @@ DEFAULT_CONF_JSON = "/etc/nri/conf.json"
 MAX_STANDBY = 100
 """Maximum number of processes of one program that stand by. A larger number is taken as a mistake."""
 
+MAX_TIMEOUT = 1_000_000_000
+"""Maximum seconds of a hook's timeout. runc overflows at nine times of it."""
+
 Check: TypeAlias = Callable[[Any], Any]
 """Returns the setting for a YAML value. Raises an exception whose text says what is wrong."""
 
@@ -66,6 +69,9 @@ _seconds = _must("a number of seconds, 0 or more", _is_duration, float)
 _age = _must("a number of seconds, 1 or more", lambda value: _is_duration(value) and value >= 1, float)
 _processes = _must(f"a number of processes, 0 to {MAX_STANDBY}", lambda v: type(v) is int and 0 <= v <= MAX_STANDBY)
 _auto_seconds = _auto_or("or a number of seconds, 0 or more", _is_duration, float)
+_whole_seconds = _must(
+    f"whole seconds, 0 to {MAX_TIMEOUT}", lambda value: type(value) is int and 0 <= value <= MAX_TIMEOUT
+)
 _text = _must("a text without a NUL character", _is_text)
 _path = _must("an absolute path without a NUL character", _is_path)
 _paths = _must("a list of absolute paths without NUL characters", _is_list_of(_is_path), tuple)
@@ -166,6 +172,10 @@ SCHEMA: dict[str, Any] = {
         "precreate": Key(_boolean, "false", "run precreate hooks"),
         "onFailure": Key(_fails, "fail", "fail | ignore: a precreate hook that failed, a too large container"),
         "standby": Key(_processes, "0", "processes of each precreate hook that are started ahead"),
+        "timeout": Key(_whole_seconds, "0", "seconds for a hook whose file has no timeout; 0: without limit"),
+        "output": _words("runtime | journal", "runtime", "; journal: what a hook prints is in the journal"),
+        "notIn": Key(_namespaces, "[]", "namespaces whose containers get no hooks"),
+        "files": {"*": {"notIn": Key(_namespaces, "[]", "namespaces whose containers do not get the hook")}},
         "podAnnotations": Key(_boolean, "false", "give a container the pod's annotations that its hooks match"),
     },
     "runtime": {

@@ -51,9 +51,13 @@ class Record:
         self.running: dict[Key, Create] = {}
         """The creates whose delete has begun in this process. For other processes they are owed."""
 
-    def cut(self) -> int:
-        """Lets go of NRI's messages; returns the bytes that are kept."""
+    def cut(self) -> None:
+        """Lets go of NRI's messages."""
         self.target = self.target.kept()
+
+    @property
+    def size(self) -> int:
+        """The bytes that are kept, after `cut`."""
         return len(self.target.spec) + len(self.target.labels)
 
     def add(self, entry: Entry, at: float) -> bool:
