@@ -101,6 +101,7 @@ def install(folder: Path) -> None:
     program.parent.mkdir(parents=True)
     program.write_text(Path(sys.executable).with_name("v010-adapter").read_text())
     program.chmod(0o755)
+    program.with_name("python3").symlink_to(sys.executable)
 
 
 def section_of(page: str, title: str) -> str:
