@@ -178,6 +178,27 @@ def test_a_full_disk_is_tried_once_in_a_while(start: Start, loop: SteppedLoop, m
     assert tries == ["+pod+c1", "+pod+c2", "+pod+c1"], "what fails now fails for the others, too"
 
 
+def test_who_could_not_read_the_records_is_told_once_more_when_they_have_been_read(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that what is owed is compared with the runtime's list."""
+    start().ledger.add(target(), ENTRIES[0])
+    life, told = start(), list[bool]()
+
+    def fail(*_: object, **__: object) -> list[str]:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(RuntimeDirectory, "names", fail)
+        life.ledger.read_all(lambda: told.append(life.ledger.is_read))
+        for _ in range(3):
+            life.loop.advance(RETRY)
+        assert told == [False]
+    for _ in range(3):
+        life.loop.advance(RETRY)
+    assert told == [False, True]
+
+
 def test_a_disk_that_gets_full_leaves_no_half_of_a_record(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     life = start()
     life.ledger.add(target(), ENTRIES[0])
