@@ -192,4 +192,5 @@ class Program:
         pass
 
     def kill(self) -> None:
+        self.ends = min(self.ends, self.world.clock.now)
         self.life.call_soon(lambda: self.end(-9))
