@@ -59,7 +59,7 @@ class Judge:
         ids = {event.id, event.pod} | {id_ for id_, pod in self.runtime.pods.items() if pod == event.pod}
         if "one byte" in self.world.kinds:
             ids.update(self.runtime.pods)
-        runs = [(run.fed, run.ends) for run in self.world.trace if run.id in ids and run.ends - run.fed > 0.3]
+        runs = [(run.fed, run.ends) for run in self.world.trace if run.id in ids and run.ends - run.fed > 0.29]
         spans = runs + [(hold.start, hold.end) for hold in self.world.holds if ids & hold.ids]
         return [(start, end) for start, end in spans if start <= event.ended and end >= event.at]
 
@@ -91,7 +91,14 @@ class Judge:
 
     def is_told(self, event: Event, run: Program) -> bool:
         """Whether the runtime has the answer of an adapter for which a plugin ran, and others can see that."""
-        return any(call.peer.life is run.life and not self.is_cut(call) for call in event.accepted)
+        calls = [call for call in event.accepted if call.peer.life is run.life]
+        is_end = run.kind == "delete"
+        return any(not self.is_cut(call) and not (is_end and self.came_at_stop(call)) for call in calls)
+
+    def came_at_stop(self, call: Call) -> bool:
+        """Whether the adapter was stopped when an event came, for so long that it counts its time from before that."""
+        holds = [hold for hold in self.world.holds if hold.peer is call.peer and hold.end - hold.start > 1]
+        return any(hold.start <= call.at <= hold.end for hold in holds)
 
     def is_cut(self, call: Call) -> bool:
         """Whether a fault came between an answer and its note."""
