@@ -60,7 +60,8 @@ def _entries(types: Iterable[str], conf: bytes | None = None) -> tuple[Entry, ..
 class World:
     """One history; `play` it, then judge it."""
 
-    def __init__(self, seed: int, directory: str) -> None:
+    def __init__(self, seed: int, directory: str, kinds: Iterable[str] | None = None) -> None:
+        """`kinds` is what is unusual; by default the dice decide."""
         self.dice = random.Random(seed)  # noqa: S311 - no secret
         self.seed, self.directory = seed, directory
         self.clock = Clock()
@@ -78,7 +79,8 @@ class World:
         self.holds: list[Hold] = []
         self.is_full = False
         self.with_disk = self.dice.random() < 0.2
-        self.kinds = frozenset(kind for kind in KINDS if self.dice.random() < 0.2)
+        drawn = frozenset(kind for kind in KINDS if self.dice.random() < 0.2)
+        self.kinds = drawn if kinds is None else frozenset(kinds)
         self.plugins_at = CREATES | MORE if "events" in self.kinds else CREATES
         self.types = "".join(sorted({type_ for types in self.plugins_at.values() for type_ in types}))
         self.entries = _entries(self.types)
