@@ -169,7 +169,9 @@ class Judge:
         return any(hold.start <= end <= hold.end for hold in holds for end in ends)
 
     def has_told_end(self, create: Program, later: Program) -> bool:
-        """Whether the runtime has told an end between two creates to an adapter that was well."""
+        """Whether the runtime has told an end between two creates to an adapter that was well, and had its plugins."""
+        if "missing" in self.world.kinds:
+            return False
         between = [e for e in self.runtime.events if self.began(create) < e.at < self.began(later)]
         return any(
             e.id == create.id and e.method.startswith("Stop") and any(self.is_well(c, e.ended + 15) for c in e.got)
