@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.e2e import adjusting, build, docker, guarded, guides, holding, large
+from tests.e2e import adjusting, build, docker, guarded, guides, holding, large, tracing
 from tests.e2e.checks import Call, Evidence, errors, judge
 from tests.e2e.launched import Launched, Syslog
 from tests.e2e.pod import STATE, Cri, HarnessError, command, until
@@ -39,6 +39,7 @@ SETUPS = {
     "guarded": Path("/etc/nri/guarded/conf.json"),
     "large": large.CONF,
     "holding": holding.PLUGIN,
+    "traced": tracing.CONF,
     "docker": docker.PROGRAM.relative_to(REPOSITORY),
     **{guide: page.relative_to(REPOSITORY) for guide, page in guides.GUIDES.items()},
 }
@@ -161,6 +162,11 @@ def play_docker(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
         yield f"the adapter has logged {syslog.count(docker.SILENT)} times that {docker.SILENT}"
 
 
+def play_traced(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
+    install(tracing.SETTINGS)
+    yield from tracing.play(runtime, syslog)
+
+
 def of_guide(guide: str) -> Run:
     has_legacy = guide in ("installing", "on-k3s", "from-adapter", "from-1.6")
     return Run(
@@ -196,6 +202,12 @@ RUNS = {
         "containers whose start a plugin holds",
         lambda _: holding.prepare(),
         lambda runtime, _: holding.play(runtime),
+    ),
+    "traced": Run(
+        "a runtime that traces, and the span of each event",
+        lambda _: install_legacy(tracing.CONF, tracing.PLUGIN),
+        play_traced,
+        lambda _: (tracing.REFUSED,),
     ),
     "docker": Run(
         "containers that a plugin adjusts, or fails",
