@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.e2e import adjusting, bounded_hooks, build, docker, guarded, guides, holding, hooks, large
+from tests.e2e import adjusting, bounded_hooks, build, docker, guarded, guides, holding, hooks, large, tracing
 from tests.e2e.checks import Call, Evidence, errors, judge
 from tests.e2e.launched import Launched, Syslog
 from tests.e2e.pod import STATE, Cri, HarnessError, command, until
@@ -40,6 +40,7 @@ SETUPS = {
     "large": large.CONF,
     "hooks": hooks.HOOKS,
     "holding": holding.PLUGIN,
+    "traced": tracing.CONF,
     "docker": docker.PROGRAM.relative_to(REPOSITORY),
     **{guide: page.relative_to(REPOSITORY) for guide, page in guides.GUIDES.items()},
 }
@@ -169,6 +170,11 @@ def play_bounded_hooks(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
         yield from started(runtime, syslog)
 
 
+def play_traced(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
+    install(tracing.SETTINGS)
+    yield from tracing.play(runtime, syslog)
+
+
 def of_guide(guide: str) -> Run:
     has_legacy = guide in ("installing", "on-k3s", "from-adapter", "from-1.6")
     return Run(
@@ -209,6 +215,12 @@ RUNS = {
         "containers whose start a plugin holds",
         lambda _: holding.prepare(),
         launched(holding.SETTINGS, lambda runtime, cri, _: holding.play(runtime, cri)),
+    ),
+    "traced": Run(
+        "a runtime that traces, and the span of each event",
+        lambda _: install_legacy(tracing.CONF, tracing.PLUGIN),
+        play_traced,
+        lambda _: (tracing.REFUSED,),
     ),
     "docker": Run(
         "containers that a plugin adjusts, or fails",
