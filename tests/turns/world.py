@@ -30,7 +30,6 @@ DISK = ("full", "removed", "garbled", "cut_file")
 STEPS = 400
 """The steps of the adapters in which faults come."""
 KINDS = {
-    "index": "the runtime asks by index, so that who joins comes before, between or after the others",
     "events": "plugins with some events only: at an end without a create, and at two moments of a container",
     "policies": "each plugin has its own policy and time limit",
     "conf": "conf.json changes",
