@@ -39,6 +39,8 @@ class Judge:
                 yield from self.changed_once(event)
         yield from self.deletes()
         yield from self.pods()
+        if self.world.untried:
+            yield f"not tried again: {self.world.untried}"
         if self.world.left or self.world.files:
             yield f"still owed: {self.world.left}, {self.world.files}"
 
