@@ -297,7 +297,7 @@ class Work(ABC, Generic[S]):
             self._do(self.life.exited(result))
 
     def _on_time_up(self) -> None:
-        if self.is_starting:
+        while self.is_starting:  # the next program may be one that an installer is writing, too
             self._restart.cancel()
             self._do(self._not_started(self._busy))
         if self.life.is_answered:  # by that failure
