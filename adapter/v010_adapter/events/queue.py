@@ -44,10 +44,15 @@ class Queue:
             work.give_up()
 
     def on_runtime_gone(self) -> None:
-        """Drops the creates that wait; deletes come all the same."""
-        for work in self._works:
-            if work.life.state in (QUEUED, BLOCKED):
-                work.drop(Input.RUNTIME_GONE)
+        """Drops the creates that wait, and ends holds; deletes come all the same."""
+        for work in self._works[:]:
+            work.on_runtime_gone()
+
+    def refuse_held(self, id_: str, why: str) -> None:
+        """Refuses the container with this id, or those of the pod, if they are held: it is stopped."""
+        for work in self._works[:]:
+            if work.life.is_held and id_ in (work.target.id, work.pod):
+                work.refuse(why)
 
     # The turn
 
