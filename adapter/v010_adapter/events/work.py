@@ -317,7 +317,7 @@ class Work(ABC, Generic[S]):
 
     def _on_time_up(self, why: str = "") -> None:
         """The event must be answered now: its time is up, or `why` says what else has happened."""
-        if self.is_starting:
+        while self.is_starting:  # the next program may be one that an installer is writing, too
             self._restart.cancel()
             self._do(self._not_started(self._busy))
         if self.life.is_answered:  # by that failure
