@@ -1,0 +1,77 @@
+"""A plugin against the deadline of its event: when the answer is given, what it is, and what goes on."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from docs.drawing import BOLD, DASHED, END, SMALL, Picture
+from nri.plugin import RESERVE
+from nri.testing import Flavour
+from v010_adapter.daemon.adapter import RESERVE_WHERE_DROPPED
+from v010_adapter.settings import LegacySettings
+
+
+class Case(NamedTuple):
+    """What a plugin does. Times are in seconds."""
+
+    what: str
+    answer: str
+    bars: tuple[tuple[float, float, str], ...]
+    """From when to when which program runs, on which a text stands."""
+    printed: float
+    """When the program has printed its result."""
+    answered: float
+    colour: str
+
+
+DEADLINE = Flavour().request_timeout
+DUE = DEADLINE - RESERVE
+LATE = LegacySettings().late_limit
+TITLE = "A plugin against the deadline"
+CASES = (
+    Case("It exits in time", "its result is the answer", ((0, 0.8, "plugin"),), 0.8, 0.8, "green"),
+    Case("It has printed its result, and works on", "success", ((0, 2.4, "plugin"),), 0.6, DUE, "green"),
+    Case("It is late, at a create that must not fail", "an error", ((0, 2.4, "plugin"),), 2.3, DUE, "red"),
+    Case(
+        "It is late, at any other event", "success", ((0, 2.15, "plugin"), (2.18, 2.6, "next one")), 2.2, DUE, "green"
+    ),
+)
+NOTES = (
+    f"The runtime waits {DEADLINE:g} s for an answer. The adapter gives it {RESERVE:g} s before, or "
+    f"{RESERVE_WHERE_DROPPED:g} s where the",
+    "runtime drops late plugins. A late program may finish, and is killed only if killOnTimeout",
+    f"is set. Behind the answer, a chain goes on without a program that takes more than {LATE:g} s.",
+)
+DESCRIPTION = " ".join((*(f"{case.what}: {case.answer}, after {case.answered:g} s." for case in CASES), *NOTES))
+LEFT, SECOND, ROW, TOP = 20, 230, 66, 66
+
+
+def picture() -> str:
+    """Returns the picture."""
+    drawn = Picture(TITLE, DESCRIPTION, 640)
+    bottom = TOP + len(CASES) * ROW
+    for at, text, colour in ((0, "event", "faint"), (DUE, "answer", "blue"), (DEADLINE, "deadline", "red")):
+        x = LEFT + at * SECOND
+        drawn.line([(x, 46), (x, bottom)], colour, DASHED)
+        words = f"{text}, {at:g} s"
+        drawn.text(
+            x + (4 if at == DEADLINE else -4 if at else 0), 36, words, colour, f"{SMALL} {END}" if at == DUE else SMALL
+        )
+    for number, case in enumerate(CASES):
+        y = TOP + number * ROW
+        drawn.text(LEFT + 8, y + 6, f"{case.what}: {case.answer}", more=BOLD)
+        for start, end, text in case.bars:
+            x, during = LEFT + start * SECOND, min(end, case.answered)
+            drawn.bar(x, y + 16, (end - start) * SECOND, 24, "amber", 0.25)
+            if during > start:
+                drawn.bar(x, y + 16, (during - start) * SECOND, 24, "amber", 0.35)
+            drawn.text(x + 8, y + 33, text, "ink", SMALL)
+        if case.printed <= case.answered:
+            mark = LEFT + case.printed * SECOND
+            drawn.line([(mark, y + 16), (mark, y + 40)], "amber", 'stroke-width="3"')
+            drawn.text(mark - 8, y + 33, "result", "ink", f"{SMALL} {END}")
+        x = LEFT + case.answered * SECOND
+        drawn.arrow([(x, y + 10), (x, y + 47)], case.colour, 'stroke-width="2"')
+    for number, text in enumerate(NOTES):
+        drawn.text(LEFT, bottom + 22 + 19 * number, text, "faint", SMALL)
+    return drawn.svg(bottom + 22 + 19 * len(NOTES))
