@@ -37,29 +37,27 @@ CASES = (
     ),
 )
 NOTES = (
-    f"The runtime waits {DEADLINE:g} s for an answer. The adapter gives it {RESERVE:g} s before, or "
-    f"{RESERVE_WHERE_DROPPED:g} s where the",
-    "runtime drops late plugins. A late program may finish, and is killed only if killOnTimeout",
-    f"is set. Behind the answer, a chain goes on without a program that takes more than {LATE:g} s.",
+    f"The runtime waits {DEADLINE:g} s. The adapter answers {RESERVE:g} s before the deadline,",
+    f"{RESERVE_WHERE_DROPPED:g} s before it where the runtime drops late plugins. A late program",
+    "may finish, and is killed only if killOnTimeout is set. Behind the answer,",
+    f"a chain goes on without a program that takes more than {LATE:g} s.",
 )
 DESCRIPTION = " ".join((*(f"{case.what}: {case.answer}, after {case.answered:g} s." for case in CASES), *NOTES))
-LEFT, SECOND, ROW, TOP = 20, 230, 66, 66
+LEFT, SECOND, ROW, TOP = 20, 174, 66, 66
 
 
 def picture() -> str:
     """Returns the picture."""
-    drawn = Picture(TITLE, DESCRIPTION, 640)
+    drawn = Picture(TITLE, DESCRIPTION, 500)
     bottom = TOP + len(CASES) * ROW
-    for at, text, colour in ((0, "event", "faint"), (DUE, "answer", "blue"), (DEADLINE, "deadline", "red")):
-        x = LEFT + at * SECOND
-        drawn.line([(x, 46), (x, bottom)], colour, DASHED)
-        words = f"{text}, {at:g} s"
-        drawn.text(
-            x + (4 if at == DEADLINE else -4 if at else 0), 36, words, colour, f"{SMALL} {END}" if at == DUE else SMALL
-        )
+    marks = ((0, "event", "faint", ""), (DUE, "latest answer", "blue", END), (DEADLINE, "deadline", "red", ""))
+    for at, text, colour, end in marks:
+        drawn.text(LEFT + at * SECOND - 4 * bool(end), 36, f"{text}, {at:g} s", colour, f"{SMALL} {end}".strip())
     for number, case in enumerate(CASES):
         y = TOP + number * ROW
-        drawn.text(LEFT + 8, y + 6, f"{case.what}: {case.answer}", more=BOLD)
+        drawn.text(LEFT, y + 4, f"{case.what}: {case.answer}", more=BOLD)
+        for at, _, colour, _ in marks:
+            drawn.line([(LEFT + at * SECOND, y + 10), (LEFT + at * SECOND, y + 46)], colour, DASHED)
         for start, end, text in case.bars:
             x, during = LEFT + start * SECOND, min(end, case.answered)
             drawn.bar(x, y + 16, (end - start) * SECOND, 24, "amber", 0.25)

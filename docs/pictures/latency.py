@@ -18,10 +18,10 @@ DESCRIPTION = (
 CASES = {"legacy events 30 ms apart": "events 30 ms apart", "legacy events back to back": "events back to back"}
 """The tables of the report, and their names here."""
 WAYS = {
-    "fresh": ("blue", "the program is started for the event"),
-    "stand-by": ("green", "it was started ahead (stand-by)"),
+    "fresh": ("blue", "started for the event"),
+    "stand-by": ("green", "started ahead (stand-by)"),
 }
-LEFT, RIGHT, ROW, MOST = 170, 570, 22, 1.5
+LEFT, RIGHT, ROW, MOST = 160, 430, 22, 1.5
 """Where the bars begin, where the longest possible one ends, the height of a row, and the ratio at the right end."""
 ROW_OF_REPORT = re.compile(r"^(.+?) {2,}(fresh|stand-by) +\d+ +\S+ / \S+ +\S+ / \S+ +(\S+) / ", re.MULTILINE)
 
@@ -47,11 +47,11 @@ def picture() -> str:
     """Returns the picture."""
     rows = list(measured())
     words = " ".join(f"{case}, {programs}, {way}: {ratio:g}." for case, programs, way, ratio in rows)
-    drawn = Picture(TITLE, DESCRIPTION.format(words), 640)
+    drawn = Picture(TITLE, DESCRIPTION.format(words), 500)
     drawn.text(20, 30, TITLE, more=BOLD)
     for number, (colour, text) in enumerate(WAYS.values()):
-        drawn.bar(20 + 300 * number, 46, 14, 14, colour)
-        drawn.text(42 + 300 * number, 58, text, "faint", SMALL)
+        drawn.bar(20 + 200 * number, 46, 14, 14, colour)
+        drawn.text(42 + 200 * number, 58, text, "faint", SMALL)
     y, shown = 66, Measured("", "", "", 0)
     ones = list[tuple[float, float]]()
     for row in rows:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from docs.drawing import BOLD, CODE, MIDDLE, SMALL, Picture
 
 TITLE = "What v010-adapter does"
@@ -15,45 +17,33 @@ DESCRIPTION = (
 
 def picture() -> str:
     """Returns the picture."""
-    drawn = Picture(TITLE, DESCRIPTION, 640)
-    drawn.box(20, 20, 280, 66, line="blue")
-    drawn.text(160, 48, "containerd, CRI-O", more=f"{BOLD} {MIDDLE}")
-    drawn.text(160, 70, "the runtime", "faint", f"{SMALL} {MIDDLE}")
-    drawn.box(400, 20, 220, 66)
-    drawn.text(510, 48, "container", more=f"{BOLD} {MIDDLE}")
-    drawn.text(510, 70, "changed, with its OCI hooks", "faint", f"{SMALL} {MIDDLE}")
-    drawn.arrow([(300, 53), (399, 53)])
-    drawn.text(349, 43, "starts", "faint", f"{SMALL} {MIDDLE}")
+    drawn = Picture(TITLE, DESCRIPTION, 500)
+    _box(drawn, (20, 20, 220), "blue", ("containerd, CRI-O", "the runtime"))
+    _box(drawn, (310, 20, 170), "faint", ("container", "changed, with hooks"))
+    drawn.arrow([(240, 53), (309, 53)])
+    drawn.text(274, 43, "starts", "faint", f"{SMALL} {MIDDLE}")
+    _exchange(drawn, [(50, 86), (50, 189)], "blue", ("event", "of a pod or container"))
+    _exchange(drawn, [(222, 190), (222, 87)], "blue", ("answer: adjustment, or error", "over NRI's socket"))
+    _box(drawn, (20, 190, 460), "blue", ("v010-adapter", "an NRI plugin, one daemon on each node"))
+    _exchange(drawn, [(50, 256), (50, 345)], "green", ("JSON request", "on stdin"))
+    _exchange(drawn, [(168, 346), (168, 257)], "green", ("JSON result", "on stdout"))
+    _exchange(drawn, [(340, 346), (340, 257)], "violet", ("hook files", "watched"))
+    _box(drawn, (20, 346, 250), "green", ("one-shot programs", "legacy plugins, or new ones", "/opt/nri/bin"))
+    _box(drawn, (290, 346, 190), "violet", ("OCI hooks", "as podman has them", "hooks.d/*.json"))
+    return drawn.svg(452)
 
-    drawn.arrow([(80, 86), (80, 189)], "blue")
-    drawn.text(92, 134, "event", "blue")
-    drawn.text(92, 154, "of a pod or container", "faint", SMALL)
-    drawn.arrow([(260, 190), (260, 87)], "blue")
-    drawn.text(272, 134, "answer: adjustment, or error", "blue")
-    drawn.text(272, 154, "changes of the container, hooks", "faint", SMALL)
-    drawn.text(620, 134, "NRI's socket", "faint", f'{SMALL} text-anchor="end"')
-    drawn.text(620, 154, "protobuf", "faint", f'{SMALL} text-anchor="end"')
 
-    drawn.box(20, 190, 600, 62, line="blue")
-    drawn.text(320, 217, "v010-adapter", more=f"{BOLD} {MIDDLE}")
-    drawn.text(320, 238, "one NRI plugin, a daemon on each node, always in time", "faint", f"{SMALL} {MIDDLE}")
+def _box(drawn: Picture, place: tuple[int, int, int], colour: str, lines: Sequence[str]) -> None:
+    """Adds a box at x and y, of a width, with a name, what it is, and perhaps where on the node."""
+    x, y, width = place
+    drawn.box(x, y, width, 22 * len(lines) + 22, line=colour)
+    for number, (line, how) in enumerate(zip(lines, (BOLD, SMALL, CODE), strict=False)):
+        drawn.text(x + width / 2, y + 28 + 22 * number, line, "faint" if number else "ink", f"{how} {MIDDLE}")
 
-    drawn.arrow([(60, 252), (60, 341)], "green")
-    drawn.text(70, 292, "JSON request", "green")
-    drawn.text(70, 312, "on stdin", "faint", SMALL)
-    drawn.arrow([(210, 342), (210, 253)], "green")
-    drawn.text(220, 292, "JSON result", "green")
-    drawn.text(220, 312, "on stdout", "faint", SMALL)
-    drawn.arrow([(500, 342), (500, 253)], "violet")
-    drawn.text(510, 292, "hook files", "violet")
-    drawn.text(510, 312, "watched", "faint", SMALL)
 
-    drawn.box(20, 342, 340, 84, line="green")
-    drawn.text(190, 368, "one-shot programs", more=f"{BOLD} {MIDDLE}")
-    drawn.text(190, 390, "legacy plugins of NRI v0.1.0, or new ones", "faint", f"{SMALL} {MIDDLE}")
-    drawn.text(190, 412, "/opt/nri/bin", "faint", f"{CODE} {MIDDLE}")
-    drawn.box(380, 342, 240, 84, line="violet")
-    drawn.text(500, 368, "OCI hooks", more=f"{BOLD} {MIDDLE}")
-    drawn.text(500, 390, "podman's files, for any runtime", "faint", f"{SMALL} {MIDDLE}")
-    drawn.text(500, 412, "hooks.d/*.json", "faint", f"{CODE} {MIDDLE}")
-    return drawn.svg(446)
+def _exchange(drawn: Picture, path: Sequence[tuple[int, int]], colour: str, lines: tuple[str, str]) -> None:
+    """Adds an arrow with what goes along it, and how."""
+    drawn.arrow(path, colour)
+    (x, start), (_, end) = path
+    drawn.text(x + 10, (start + end) / 2 - 4, lines[0], colour)
+    drawn.text(x + 10, (start + end) / 2 + 16, lines[1], "faint", SMALL)
