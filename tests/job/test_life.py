@@ -79,6 +79,48 @@ def test_what_waits_loses_its_programs_with_the_runtime_and_a_delete_does_not() 
         assert (of.state, left(of)) == (LifeState.QUEUED if left_to_run else LifeState.ENDING, left_to_run)
 
 
+def test_a_container_can_be_held_once_in_each_state_in_which_the_time_of_its_event_can_be_up() -> None:
+    for row in TRANSITIONS.values():
+        assert (Input.HELD in row) is (Input.TIME_IS_UP in row)
+    for is_running in (False, True):
+        of = chain(Ends.AT_FAILURE, (True, True, True), is_running=is_running)
+        state = of.state
+        assert (of.hold(), of.state, of.is_held, of.is_answered) == ((Action.FREE_RUNTIME,), state, True, False)
+        with pytest.raises(LocalProtocolError, match=f"HELD in state {state.name}, held"):
+            of.hold()
+        of.time_is_up("slow")
+        assert (of.is_held, of.was_held, of.is_answered) == (False, True, True)
+        with pytest.raises(LocalProtocolError, match="HELD in state ENDING, answered"):
+            of.hold()
+
+
+def test_what_is_held_has_its_answer_when_no_program_is_left_and_only_then() -> None:
+    of = chain(Ends.AT_FAILURE, (True, True, True))
+    of.hold()
+    assert of.exited(1) == (Action.SPAWN,)
+    assert of.receive(Input.SENT) == ()
+    assert of.exited(2) == (Action.SPAWN,)
+    assert of.exited(3) == (Action.ANSWER, Action.SETTLE)
+
+
+def test_what_has_printed_when_its_container_is_held_makes_room_for_the_next() -> None:
+    of = chain(Ends.AT_FAILURE, (True, True, True))
+    of.printed(1)
+    assert (of.hold(), of.state) == ((Action.FREE_RUNTIME, Action.SPAWN), LifeState.RUNNING)
+
+
+def test_what_is_refused_while_it_is_held_has_an_error_and_runs_nothing_more_whatever_may_fail() -> None:
+    left_and_done = (Action.LEAVE, Action.ANSWER, Action.SETTLE)
+    for fails, is_running in itertools.product(POLICIES, (False, True)):
+        of = chain(Ends.AT_FAILURE, fails, is_running=is_running)
+        of.hold()
+        assert of.refuse("stopped") == (left_and_done if is_running else left_and_done[1:])
+        assert (str(of.error), of.failures, left(of), of.state) == ("plugin: a: stopped", (), "", LifeState.ENDING)
+    of = chain(Ends.AT_FAILURE, (False, True, True))
+    of.hold()
+    assert of.refuse("stopped", is_starting=True) == (Action.ANSWER, Action.SETTLE)
+
+
 FAIL, IGNORE = True, False
 POLICIES = list(itertools.product((FAIL, IGNORE), repeat=3))
 
