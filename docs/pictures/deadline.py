@@ -26,21 +26,29 @@ class Case(NamedTuple):
 
 DEADLINE = Flavour().request_timeout
 DUE = DEADLINE - RESERVE
-LATE = LegacySettings().late_limit
+LEGACY = LegacySettings()
 TITLE = "A plugin against the deadline"
+PROGRAM, NEXT, STARTS = "plugin", "next one", "starts"
 CASES = (
-    Case("It exits in time", "its result is the answer", ((0, 0.8, "plugin"),), 0.8, 0.8, "green"),
-    Case("It has printed its result, and works on", "success", ((0, 2.4, "plugin"),), 0.6, DUE, "green"),
-    Case("It is late, at a create that must not fail", "an error", ((0, 2.4, "plugin"),), 2.3, DUE, "red"),
+    Case("It exits in time", "its result is the answer", ((0, 0.8, PROGRAM),), 0.8, 0.8, "green"),
+    Case("It has printed its result, and works on", "success", ((0, 2.4, PROGRAM),), 0.6, DUE, "green"),
     Case(
-        "It is late, at any other event", "success", ((0, 2.15, "plugin"), (2.18, 2.6, "next one")), 2.2, DUE, "green"
+        "It is late at StartContainer",
+        "its container is held",
+        ((0, 2.3, PROGRAM), (2.33, 2.6, STARTS)),
+        2.3,
+        DUE,
+        "green",
     ),
+    Case("It is late, not held, must not fail", "an error", ((0, 2.4, PROGRAM),), 2.4, DUE, "red"),
+    Case("It is late at any other event", "success", ((0, 2.15, PROGRAM), (2.18, 2.6, NEXT)), 2.15, DUE, "green"),
 )
 NOTES = (
     f"The runtime waits {DEADLINE:g} s. The adapter answers {RESERVE:g} s before the deadline,",
-    f"{RESERVE_WHERE_DROPPED:g} s before it where the runtime drops late plugins. A late program",
-    "may finish, and is killed only if killOnTimeout is set. Behind the answer,",
-    f"a chain goes on without a program that takes more than {LATE:g} s.",
+    f"{RESERVE_WHERE_DROPPED:g} s before it where the runtime drops late plugins. A container is",
+    f"held until its plugins are done, for {LEGACY.hold_limit:g} s at most. If it is not held, a late",
+    "program may finish, and is killed only if killOnTimeout is set; a chain",
+    f"goes on behind the answer without a program that takes {LEGACY.late_limit:g} s.",
 )
 DESCRIPTION = " ".join((*(f"{case.what}: {case.answer}, after {case.answered:g} s." for case in CASES), *NOTES))
 LEFT, SECOND, ROW, TOP = 20, 174, 66, 66
@@ -60,7 +68,7 @@ def picture() -> str:
             drawn.line([(LEFT + at * SECOND, y + 10), (LEFT + at * SECOND, y + 46)], colour, DASHED)
         for start, end, text in case.bars:
             x, during = LEFT + start * SECOND, min(end, case.answered)
-            drawn.bar(x, y + 16, (end - start) * SECOND, 24, "amber", 0.25)
+            drawn.bar(x, y + 16, (end - start) * SECOND, 24, "green" if text == STARTS else "amber", 0.25)
             if during > start:
                 drawn.bar(x, y + 16, (during - start) * SECOND, 24, "amber", 0.35)
             drawn.text(x + 8, y + 33, text, "ink", SMALL)
