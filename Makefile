@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: all demo docs test coverage lint lock proto proto-check bench bench-image bench-k8s e2e e2e-k8s image
-.PHONY: kustomize bundle release faults fuzz clean
+.PHONY: kustomize bundle release faults fuzz model clean
 
 all: test
 
@@ -94,6 +94,10 @@ faults: $(VENV)/.test
 
 fuzz: $(VENV)/.fuzz
 	$(BIN)/python -m tests.fuzz $(FUZZ)
+
+# Needs spin and gcc.
+model: $(VENV)/.test
+	$(BIN)/python -m tests.turns.model $(MODEL)
 
 VERSION = $(shell sed -n "s/^__version__ = \"\(.*\)\"/\1/p" adapter/v010_adapter/__init__.py)
 IMAGE = .cache/image/nri-v010-adapter-$(VERSION).tar

@@ -43,7 +43,7 @@ def sources(lines: str) -> Iterator[dict[str, Any]]:
     """Yields all that went into the release."""
     commit, changes = said("git", "rev-parse", "HEAD"), said("git", "status", "--porcelain")
     yield {"name": "source", "digest": {"gitCommit": commit}, "annotations": {"uncommitted": bool(changes)}}
-    yield from map(digest, sorted(ROOT.glob("requirements*.lock")))
+    yield from (digest(ROOT / f"{name}.lock") for name in ("requirements-release", "requirements"))
     for line in lines.splitlines():
         yield {"name": line, "uri": next(word for word in line.split() if "://" in word)}
 

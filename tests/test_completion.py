@@ -24,7 +24,7 @@ CASES = {
     "check -o ": {"text", "json"},
     "check --output j": {"json"},
     "check -config ow": {"own.yaml"},
-    "hooks ": {"match"},
+    "hooks ": {"match", "list"},
     "hooks match -container po": {"pod.yaml"},
     "simulate -plugin 00-": {"00-plugin"},
     "simulate -runtime cri": {"cri-o/1.34.0", "cri-o/1.36.3"},

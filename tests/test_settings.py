@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
+from nri.holding.holds import MAX_LIMIT
+from nri.holding.keeper import MAX_HELD
 from v010_adapter import settings
 from v010_adapter.host import trust
 from v010_adapter.settings import (
     MAX_LEVELS,
     MAX_SIZE,
+    HookFileSettings,
     HooksSettings,
     LegacySettings,
     LogSettings,
@@ -21,6 +24,7 @@ from v010_adapter.settings import (
     Settings,
     parse,
     read,
+    schema,
 )
 
 FULL = """\
@@ -35,6 +39,9 @@ legacy:
   onDeleteFailure: fail
   killOnTimeout: true
   lateLimit: 10
+  holdAfter: 0
+  holdLimit: 60
+  holdAtOnce: 8
   exempt: [kube-system]
   environment: {LANG: C, EMPTY: ""}
   metadataPrefix: nri.example.com/
@@ -44,7 +51,8 @@ legacy:
     konfine: {onFailure: fail, onDeleteFailure: ignore, timeout: 3, killOnTimeout: false, events: [CreateContainer]}
     logger: {standby: 0}
 hooks:
-  {enabled: false, directories: [/etc/hooks.d], precreate: true, onFailure: ignore, standby: 3, podAnnotations: true}
+  {enabled: false, directories: [/etc/hooks.d], precreate: true, onFailure: ignore, standby: 3, podAnnotations: true,
+  timeout: 20, output: journal, notIn: [kube-system], files: {a.json: {notIn: []}, b.json: {}}}
 runtime: {failRequest: true}
 metrics: {listen: 127.0.0.1:8891}
 log: {level: debug, format: json, target: stderr, secrets: true}
@@ -61,21 +69,24 @@ def test_every_key_is_read() -> None:
     konfine = PluginSettings(True, False, 3.0, False, frozenset(["CreateContainer"]))
     assert given.legacy == LegacySettings(
         config="/etc/nri/own.json", path=("/opt/nri/bin", "/usr/libexec/nri"), sandboxes="never", fail_create=False,
-        fail_delete=True, timeout=1.5, kill_on_timeout=True, late_limit=10.0, exempt=frozenset(["kube-system"]),
+        fail_delete=True, timeout=1.5, kill_on_timeout=True, late_limit=10.0, hold_after=0.0,
+        hold_limit=60.0, hold_at_once=8, exempt=frozenset(["kube-system"]),
         environment={"LANG": "C", "EMPTY": ""}, metadata_prefix="nri.example.com/", standby=2, standby_max_age=60.0,
         trust=trust.off, plugins={"konfine": konfine, "logger": PluginSettings(standby=0)},
     )  # fmt: skip
     directories = ("/etc/hooks.d",)
     hooks = HooksSettings(
         enabled=False, directories=directories, precreate=True, fail_create=False, standby=3, pod_annotations=True,
-        trust=trust.off,
+        timeout=20, output="journal", not_in=frozenset(["kube-system"]), trust=trust.off,
+        files={"a.json": HookFileSettings(frozenset()), "b.json": HookFileSettings()},
     )  # fmt: skip
     log = LogSettings("debug", "json", "stderr", True)
     listen = ("127.0.0.1:8891",)
     assert given == Settings(
         host_root="/host", legacy=given.legacy, hooks=hooks, log=log, fail_request=True, metrics_listen=listen
     )
-    for one, default in ((given.legacy, LegacySettings()), (given.log, LogSettings())):
+    of_hooks = hooks._replace(watch=False)  # which no key sets
+    for one, default in ((given.legacy, LegacySettings()), (of_hooks, HooksSettings()), (given.log, LogSettings())):
         assert all(map(ne, one, default)), "this test would not see a key that is not read"
 
 
@@ -93,6 +104,11 @@ def test_some_settings_depend_on_others() -> None:
         assert parse(f"hooks: {{enabled: {word}}}", "conf.yaml")[0].hooks.enabled is enabled, "as the runtime needs"
     own = LegacySettings(standby=2, plugins={"a": PluginSettings(standby=0), "b": PluginSettings()})
     assert [own.of(type_, "standby") for type_ in "abc"] == [0, 2, 2], "a plugin's own number comes first"
+    files = {"a": HookFileSettings(frozenset()), "b": HookFileSettings(), "c": HookFileSettings(frozenset(["x"]))}
+    hooks = HooksSettings(not_in=frozenset(["y"]), files=files)
+    assert [{*hooks.not_in_of(file)} for file in "abcd"] == [set(), {"y"}, {"x"}, {"y"}], (
+        "a file's own list comes first"
+    )
 
 
 def test_the_default_file_may_be_absent_and_paths_are_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -165,6 +181,9 @@ VALUES = {  # key: good values, bad values
         ["-1", "-0.1", ".inf", ".nan", "true", "'1'", "1s", "~", "[1]", "9" * 400]),
     "legacy.killOnTimeout": (["true", "false", "yes", "off"], ["1", "0", "'true'", "~", "truely"]),
     "legacy.lateLimit": (["0", "30", "2.5"], ["-1", ".inf", "30s", "true", "~"]),
+    "legacy.holdAfter": (["auto", "never", "0", "1", "0.5"], ["-1", ".inf", "1s", "true", "~", "off"]),
+    "legacy.holdLimit": (["1", "30", "90", "2.5"], ["0", "0.9", "91", ".inf", "auto", "true", "~"]),
+    "legacy.holdAtOnce": (["1", "32"], ["0", "33", "0.5", "true", "'1'", "~"]),
     "legacy.standby": (["0", "1", "100"], ["-1", "101", "0.5", "true", "'1'", "~", "auto"]),
     "legacy.standbyMaxAge": (["1", "300", "2.5"], ["0", "0.5", "-1", ".inf", "5m", "true", "~"]),
     "legacy.exempt": (["[]", "[kube-system]", "[a, b]"], ["a", "['']", "[1]", "~", "{a: b}", '["a\\0"]']),
@@ -185,6 +204,10 @@ VALUES = {  # key: good values, bad values
     "hooks.podAnnotations": (["true", "false"], ["auto", "~"]),
     "hooks.enabled": (["auto", "true", "false", "yes"], ["1", "~", "'true'", "Auto", "[]"]),
     "hooks.directories": (["[]", "[/a]", "[/a, /b]"], ["/a", "[a]", "~", "{/a: /b}"]),
+    "hooks.timeout": (["0", "1", "1000000000"], ["-1", "1000000001", "0.5", "true", "'1'", "10s", "~"]),
+    "hooks.output": (["runtime", "journal"], ["Journal", "true", "~", "syslog"]),
+    "hooks.notIn": (["[]", "[kube-system]"], ["kube-system", "['']", "[1]", "~"]),
+    "hooks.files.a.notIn": (["[]", "[kube-system, b]"], ["b", "['']", "[1]", "~"]),
     "hooks.standby": (["0", "1"], ["-1", "101", "~"]),
     "runtime.reserve": (["auto", "0", "0.5"], ["-1", "x", "true", ".inf"]),
     "runtime.socket": (["/run/nri.sock"], ["nri.sock", "7", "[]"]),
@@ -203,6 +226,10 @@ VALUES = {  # key: good values, bad values
     "log.target": (["auto", "stderr", "syslog"], ["/dev/log", "stdout", "~"]),
 }
 # fmt: on
+
+
+def test_limits_of_holds_are_those_of_the_stub() -> None:
+    assert (schema.MAX_LIMIT, schema.MAX_HELD) == (MAX_LIMIT, MAX_HELD)
 
 
 def under(key: str, value: str) -> tuple[str, int]:
@@ -239,8 +266,11 @@ def test_good_values_are_taken_and_bad_ones_are_named_with_their_line_while_the_
             assert str(error).startswith(f"conf.yaml:{line}: {key}: "), value
             assert "\n" not in str(error)
             assert given.legacy.plugins in ({}, {"a": PluginSettings()})
-            legacy = given.legacy._replace(plugins={})
-            assert given._replace(legacy=legacy) == DEFAULTS._replace(legacy=DEFAULTS.legacy._replace(config=config))
+            assert given.hooks.files in ({}, {"a": HookFileSettings()})
+            legacy, hooks = given.legacy._replace(plugins={}), given.hooks._replace(files={})
+            assert given._replace(legacy=legacy, hooks=hooks) == DEFAULTS._replace(
+                legacy=DEFAULTS.legacy._replace(config=config)
+            )
 
 
 def test_an_unknown_key_is_named_with_its_line_and_the_known_ones() -> None:

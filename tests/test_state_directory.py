@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -138,6 +139,61 @@ def test_a_planted_link_is_not_written_to_and_told(state: Path, caplog: pytest.L
         f"{own(state)}/turns: Too many levels of symbolic links: "
         "what is owed is forgotten with this process (state.directory)"
     ]
+
+
+def linked(path: Path) -> None:
+    os.link(path, path.with_name("second"))
+
+
+@ROOT
+@pytest.mark.parametrize("name", ["turns", "+pod+c1"])
+@pytest.mark.parametrize(
+    ("spoil", "reason", "is_always"),
+    [
+        (lambda path: path.chmod(0o666), "is writable for others", False),
+        (lambda path: path.chmod(0o660), "is writable for others", False),
+        (lambda path: os.chown(path, NOBODY, 0), f"belongs to user {NOBODY}", False),
+        (linked, "has another hard link", True),
+    ],
+)
+def test_a_file_that_others_could_have_written_is_not_believed(
+    name: str, spoil: Prepare, reason: str, is_always: bool, state: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop = SteppedLoop()
+    target = Target.restored("c1", "pod", 0, "", spec=b"null", labels=b"{}")
+    before = Turns(directory(state), loop.time)
+    Ledger(loop, before.directory).add(target, Entry("good", 0, "0.1", None))
+    loop.settle()
+    before._file.close()
+    spoil(own(state) / name)
+    for trust in (off, strict):
+        caplog.clear()
+        turns = Turns(directory(state, trust), loop.time)
+        ledger = Ledger(loop, turns.directory)
+        is_believed = trust is off and not is_always
+        if name == "turns":
+            assert (reason in turns.fault) is not is_believed
+        else:
+            loop.settle()
+            assert ledger.ids() == (["c1"] if is_believed else [])
+            assert (f"{own(state)}/{name}: {reason}: it is not used" in caplog.messages) is not is_believed
+            if not is_believed:
+                break
+        turns._file.close()
+
+
+def test_the_mark_of_a_state_directory_that_was_removed_is_made_again(state: Path) -> None:
+    """Else the next adapter counts what runs as created."""
+    first = Turns(directory(state), time.monotonic)
+    first.directory.mark()
+    shutil.rmtree(state)
+    first.look()
+    assert directory(state).is_marked
+    second = Turns(directory(state), time.monotonic)
+    assert second.directory.is_marked
+    shutil.rmtree(state)
+    second.look()
+    assert directory(state).is_marked, "it was found, not made, by this one"
 
 
 def test_a_missing_directory_is_made_for_root_alone_and_those_above_it_as_usual(state: Path) -> None:

@@ -55,6 +55,7 @@ def test_a_node_in_order_has_a_line_for_everything_and_no_problems(node: Node) -
         "ok one/a.json: createRuntime: /bin/true",
         "ok two: 1 file, 1 hook in force",
         "ok two/b.json: createContainer, poststop: /bin/true",
+        "note no limit: a.json, b.json: a hook that hangs blocks its container for ever (hooks.timeout)",
         "runtime",
         "ok nri.sock: a runtime serves NRI here",
         "ok config.toml: containerd: NRI is on",

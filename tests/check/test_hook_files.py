@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from v010_adapter.hooks.directory import JOURNAL, SYSTEMD_CAT
 from v010_adapter.host import paths
 
 from .conftest import HOOK, Node
@@ -108,6 +109,52 @@ def test_hook_files_are_reported(node: Node, files: dict[str, Any], problems: li
     assert (node.code, "\033" in node.out) == (bool(problems), False)
     node.settings["hooks"]["precreate"] = True
     assert node.problems() == [problem for problem in problems if NOT_ENABLED not in problem]
+
+
+def limits(node: Node, **settings: Any) -> list[str]:
+    node.settings["hooks"] |= settings
+    return [line for line in node.part("hooks") if "limit" in line]
+
+
+def test_the_limits_of_all_hooks_are_added_up_but_not_those_that_no_creation_waits_for(node: Node) -> None:
+    adds_up = "the limits of all hooks but poststop add up to"
+    stages = {"a": ["createRuntime", "poststart"], "b": ["precreate", "poststop"], "c": ["createRuntime", "poststop"]}
+    for name, of_name in stages.items():
+        hook = {"path": "/bin/true", **({"timeout": 40} if name == "a" else {})}
+        node.write(f"one/{name}.json", HOOK | {"hook": hook, "stages": of_name})
+    endless = "note no limit: c.json: a hook that hangs blocks its container for ever (hooks.timeout)"
+    assert limits(node, precreate=True) == [endless]
+    assert limits(node, timeout=9) == [f"ok {adds_up} 89 s"]
+    assert limits(node, timeout=10) == [f"note {adds_up} 90 s; a kubelet waits 120 s for a call"]
+    for number in range(7):
+        node.write(f"two/{number}.json", HOOK)
+    node.write("one/a.json", HOOK | {"hook": {"path": "/bin/true", "timeout": 90}})
+    assert limits(node, timeout=0) == [
+        "note no limit: 0.json, 1.json, 2.json, 3.json, 4.json, and 3 more: a hook that hangs blocks its container for"
+        " ever (hooks.timeout)",
+        f"note {adds_up} 90 s; a kubelet waits 120 s for a call",
+    ]
+    assert node.code == 0
+
+
+def test_settings_of_a_file_that_is_not_there_are_named(node: Node) -> None:
+    node.write(X, HOOK)
+    node.settings["hooks"]["files"] = {"x.json": {"notIn": []}, "y.json": {"notIn": ["a"]}}
+    named = [line for line in node.part("hooks") if "hooks.files" in line]
+    assert named == ["note y.json: has settings (hooks.files), but is in none of the directories"]
+
+
+def test_what_the_journal_lacks_is_a_problem(node: Node) -> None:
+    node.settings["hooks"]["output"] = "journal"
+    node.settings["hostRoot"] = str(node.folder / "host")
+    left_out = "(hooks.output: journal); the runtime gets what hooks print"
+    assert f"{SYSTEMD_CAT}: No such file or directory {left_out}" in node.problems()
+    node.write(f"host{SYSTEMD_CAT}", "\x7fELF").chmod(0o755)
+    node.write("host/run/x", "")
+    assert f"{SYSTEMD_CAT}: {JOURNAL} does not exist {left_out}" in node.problems()
+    node.write(f"host{JOURNAL}", "")
+    assert node.part("hooks")[-1] == "ok what hooks print goes to the journal"
+    assert not any(line.startswith(SYSTEMD_CAT) for line in node.problems())
 
 
 def test_files_that_mask_on_purpose_are_no_problem(node: Node) -> None:

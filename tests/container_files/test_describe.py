@@ -47,18 +47,20 @@ NONE, ONE = Facts({}, "/x", False), Facts({"a": "1"}, "/x", False)
 # The texts of container and pod, what the first is called, the container's id, the pod's name, and the facts.
 KINDS: list[tuple[str | Json, str, str, str, str, Facts]] = [
     (OWN | {"mounts": [BIND]}, '{"id": "p1", "name": "p", "namespace": "ns", "annotations": {"b": "3"}}',
-     "an NRI container", "c1", "p", Facts({"a": "1", "b": "3"}, "/x", True)),
+     "an NRI container", "c1", "p", Facts({"a": "1", "b": "3"}, "/x", True, "ns")),
     ({"id": "c", "podSandboxId": "p"}, "", "an NRI container", "c", "", Facts({}, None, False)),
     (SPEC, "", "an OCI config.json", "", "", Facts({"a": "1"}, "/x", True)),
     ({"ociVersion": "1.0.2", "root": {"path": "x"}}, "", "an OCI config.json", "", "", Facts({}, None, False)),
     (REQUEST, "", "an NRI request", "", "p", ONE),
     (KUBERNETES, "", "a Kubernetes manifest", "", "", NONE),
-    (POD, "", "a Kubernetes manifest", "", "p", Facts({"a": "1"}, "/bin/sh", True)),
+    (POD, "", "a Kubernetes manifest", "", "p", Facts({"a": "1"}, "/bin/sh", True, "ns")),
     # A pod with a file of its own replaces the one that came with the container.
-    (REQUEST, '{"name": "other", "namespace": "n"}', "an NRI request", "", "other", NONE),
+    (REQUEST, '{"name": "other", "namespace": "n"}', "an NRI request", "", "other",
+     NONE._replace(namespace="n")),
     # A pod may be given as a manifest, an event, or a message.
-    *(({"args": ["/x"]}, pod, "an NRI container", "", name, ONE) for pod, name in (
-        (POD, "p"), ('{"event": "x", "pod": {"annotations": {"a": "1"}}}', ""), ('{"annotations": {"a": "1"}}', ""))),
+    ({"args": ["/x"]}, POD, "an NRI container", "", "p", ONE._replace(namespace="ns")),
+    *(({"args": ["/x"]}, pod, "an NRI container", "", "", ONE) for pod in (
+        '{"event": "x", "pod": {"annotations": {"a": "1"}}}', '{"annotations": {"a": "1"}}')),
 ]
 # fmt: on
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 from pathlib import Path
 
@@ -38,6 +39,37 @@ def test_a_record_that_cannot_be_written_is_a_fault_until_it_can_be(node: Node) 
     [told] = ask(str(state))
     assert (told["faults"], told["state_fault"]) == ([], "")
     assert (own / "+pod-1+c1").read_bytes().count(b'"at"') == 1
+
+
+def test_an_adapter_whose_records_cannot_be_written_ends_when_the_one_beside_it_can_read_them(node: Node) -> None:
+    first, second = node.launch(), node.launch()
+    second.logged("registered with")
+    [own] = (node.path / "state").glob("test.*")
+    (own / "+pod-1+c1").mkdir()
+    for daemon in (first, second):
+        daemon.serves(start("c1"))
+    first.signal(signal.SIGTERM)
+    first.logged("this process stays until the other adapters can read its records")
+    (own / "+pod-1+c1").rmdir()
+    assert first.ended() == 0
+    second.serves(stop("c1"))
+    assert node.runs() == [("create", "c1"), ("delete", "c1")]
+
+
+def test_no_adapter_joins_beside_one_whose_records_cannot_be_written(node: Node, listener: socket.socket) -> None:
+    first = node.launch()
+    first.logged("registered with")
+    [own] = (node.path / "state").glob("test.*")
+    (own / "+pod-1+c1").mkdir()
+    first.serves(start("c1"))
+    second = node.external(fresh=True)
+    second.logged(f"{own}: an adapter cannot write its records there: another adapter serves, and this one waits")
+    (own / "+pod-1+c1").rmdir()
+    second.accept(listener)
+    second.handshake()
+    first.kill()
+    second.serves(stop("c1"))
+    assert node.runs() == [("create", "c1"), ("delete", "c1")]
 
 
 def test_adapters_find_each_other_again_and_owe_what_they_owed_in_a_directory_that_was_removed(

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.e2e import adjusting, build, docker, guarded, guides, holding, large, tracing
+from tests.e2e import adjusting, bounded_hooks, build, docker, guarded, guides, holding, hooks, large, tracing
 from tests.e2e.checks import Call, Evidence, errors, judge
 from tests.e2e.launched import Launched, Syslog
 from tests.e2e.pod import STATE, Cri, HarnessError, command, until
@@ -38,14 +38,16 @@ SETUPS = {
     "adjusting": adjusting.PROGRAM.relative_to(REPOSITORY),
     "guarded": Path("/etc/nri/guarded/conf.json"),
     "large": large.CONF,
+    "hooks": hooks.HOOKS,
     "holding": holding.PLUGIN,
     "traced": tracing.CONF,
     "docker": docker.PROGRAM.relative_to(REPOSITORY),
     **{guide: page.relative_to(REPOSITORY) for guide, page in guides.GUIDES.items()},
 }
 """Where the legacy plugins are configured: where everybody looks, or in a file that only the adapter knows of. Or a
-plugin and hooks that adjust containers, or large ones. Or legacy plugins, while the adapter, which the runtime has
-launched, and the runtime are killed and come back. Or a plugin of the stub alone. Or what a guide starts from.
+plugin and hooks that adjust containers, or large ones. Or hooks that print, fail and hang. Or legacy plugins, while the
+adapter, which the runtime has launched, and the runtime are killed and come back. Or a plugin of the stub alone. Or
+what a guide starts from.
 """
 MOUNTS = "/proc/self/ns/mnt"
 LAUNCHED = Path("/opt/nri/plugins/00-v010-adapter")
@@ -167,6 +169,12 @@ def play_traced(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
     yield from tracing.play(runtime, syslog)
 
 
+def play_bounded_hooks(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
+    with bounded_hooks.journal():
+        started = launched(bounded_hooks.SETTINGS, lambda of, cri, _: bounded_hooks.play(cri, syslog, of))
+        yield from started(runtime, syslog)
+
+
 def of_guide(guide: str) -> Run:
     has_legacy = guide in ("installing", "on-k3s", "from-adapter", "from-1.6")
     return Run(
@@ -198,10 +206,15 @@ RUNS = {
         launched(large.SETTINGS, lambda runtime, cri, _: large.play(cri, runtime)),
         lambda _: (large.REFUSED,),
     ),
+    "hooks": Run(
+        f"{bounded_hooks.PODS * bounded_hooks.CONTAINERS} containers with hooks that print; hooks that fail or hang",
+        lambda _: bounded_hooks.prepare(),
+        play_bounded_hooks,
+    ),
     "holding": Run(
         "containers whose start a plugin holds",
         lambda _: holding.prepare(),
-        lambda runtime, _: holding.play(runtime),
+        launched(holding.SETTINGS, lambda runtime, cri, _: holding.play(runtime, cri)),
     ),
     "traced": Run(
         "a runtime that traces, and the span of each event",

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nri import api
 from nri.runtimes import Runtime
 from v010_adapter.events.hooks import HookBridge
+from v010_adapter.hooks.directory import JOURNAL, SYSTEMD_CAT
 from v010_adapter.hooks.match import NamedHook, adjustment
 from v010_adapter.hooks.model import STAGES, Hook, When
 from v010_adapter.host import paths
 from v010_adapter.programs.runner import Runner
-from v010_adapter.settings import HooksSettings
+from v010_adapter.settings import HookFileSettings, HooksSettings
 
-from .hookdirs import Watching, text
+from .hookdirs import PROGRAM, Watching, text
 
 POD = api.PodSandbox(namespace="default", name="web")
+LEFT_OUT = " (hooks.output: journal); the runtime gets what hooks print"
 BIND = api.Mount(destination="/data", source="/srv", type="bind")
 
 
@@ -47,9 +51,132 @@ def test_a_container_gets_the_hooks_that_match_and_the_log_names_it(
         hooks.inject(api.CreateContainerRequest(pod=POD, container=container), response, 2.0)
         assert [hook.args[1] for hook in response.adjust.hooks.create_runtime] == versions
     loop.turn()
-    told = ["a.json, b.json", "a.json"] if of_a else ["b.json"]
+    a, b = "createRuntime #0: a.json", f"createRuntime #{len(of_a)}: b.json"
+    told = [f"{a}, {b}", a] if of_a else [b]
     assert caplog.messages == [f"hooks for container default/web/nginx (c): {files}" for files in told]
     assert hooks.containers == {f"{tmp_path}/a.json": 2 * len(of_a), f"{tmp_path}/b.json": 1}
+
+
+def inject(hooks: HookBridge, container: api.Container, response: api.CreateContainerResponse, pod: Any = POD) -> None:
+    assert hooks.update(2.0) is None
+    hooks.inject(api.CreateContainerRequest(pod=pod, container=container), response, 2.0)
+
+
+def begun(loop: Watching, **own: Any) -> HookBridge:
+    """A bridge that has read the files of a directory."""
+    hooks = HookBridge(loop, HooksSettings(**own), Runner(loop))
+    hooks.start(Runtime(nri=(0, 12, 5)))
+    while not hooks.containers:
+        loop.turn()
+    return hooks
+
+
+def test_the_log_numbers_the_hooks_of_each_stage_behind_those_that_are_there_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As the OCI runtime counts them in its errors: those of the container itself, and those of plugins before."""
+    monkeypatch.setattr(paths, "TIMESTAMP_STEP", -(1 << 62))
+    stages = {"a": ["prestart", "poststop"], "b": ["precreate"], "c": ["createRuntime", "startContainer"], "d": []}
+    for name, of_name in stages.items():
+        file = text(name).replace(b'["prestart"]', json.dumps(of_name).encode())
+        (tmp_path / f"{name}.json").write_bytes(file)
+    loop = Watching()
+    hooks = begun(loop, directories=(str(tmp_path),), precreate=True)
+    caplog.set_level("INFO")
+    caplog.clear()
+    there = [api.Hook(path="/cdi")]
+    own = api.Hooks(create_runtime=there * 2, prestart=there, poststop=there)
+    response = api.CreateContainerResponse()
+    response.adjust.hooks.create_runtime.extend(there)
+    inject(hooks, api.Container(id="c", name="nginx", hooks=own), response)
+    loop.turn()
+    assert [hook.path for hook in response.adjust.hooks.create_runtime] == ["/cdi", PROGRAM, PROGRAM]
+    told = "createRuntime #3: a.json, createRuntime #4: c.json, startContainer #0: c.json, poststop #1: a.json"
+    assert caplog.messages == [f"hooks for container default/web/nginx (c): {told}, precreate: b.json"]
+    caplog.clear()
+    (tmp_path / "a.json").unlink()
+    (tmp_path / "b.json").unlink()
+    (tmp_path / "c.json").unlink()
+    inject(hooks, api.Container(id="c"), api.CreateContainerResponse())
+    loop.turn()
+    assert caplog.messages[-1] == "hooks for container default/web (c): none at any stage"
+
+
+def test_the_default_timeout_is_for_hooks_whose_file_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paths, "TIMESTAMP_STEP", -(1 << 62))
+    (tmp_path / "a.json").write_bytes(text(1))
+    (tmp_path / "b.json").write_bytes(text(2).replace(b'"path"', b'"timeout": 7, "path"'))
+    for timeout, limits in ((0, [None, 7]), (20, [20, 7])):
+        response = api.CreateContainerResponse()
+        inject(begun(Watching(), directories=(str(tmp_path),), timeout=timeout), api.Container(id="c"), response)
+        injected = response.adjust.hooks.create_runtime
+        assert [hook.timeout.value if hook.HasField("timeout") else None for hook in injected] == limits
+
+
+def test_hooks_spare_the_namespaces_of_not_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file's own list replaces that of all files."""
+    monkeypatch.setattr(paths, "TIMESTAMP_STEP", -(1 << 62))
+    for name in "abc":
+        (tmp_path / f"{name}.json").write_bytes(text(name))
+    files = {"b.json": HookFileSettings(frozenset()), "c.json": HookFileSettings(frozenset(["other", "more"]))}
+    own = {"directories": (str(tmp_path),), "not_in": frozenset(["kube-system"]), "files": files}
+    loop = Watching()
+    hooks = begun(loop, **own)
+    for namespace, given in (("kube-system", "bc"), ("other", "ab"), ("default", "abc"), ("", "abc")):
+        response = api.CreateContainerResponse()
+        inject(hooks, api.Container(id="c"), response, api.PodSandbox(namespace=namespace))
+        assert [hook.args[1] for hook in response.adjust.hooks.create_runtime] == list(given), namespace
+        loop.turn()
+    assert hooks.containers == {f"{tmp_path}/a.json": 3, f"{tmp_path}/b.json": 4, f"{tmp_path}/c.json": 3}
+
+
+def test_with_the_journal_hooks_are_run_by_systemd_cat_where_it_can_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not those that run in the container. What changes on the node counts for the next container."""
+    monkeypatch.setattr(paths, "TIMESTAMP_STEP", -(1 << 62))
+    place, root = tmp_path / "hooks.d", tmp_path / "host"
+    place.mkdir()
+    stages = ["prestart", "createContainer", "startContainer", "poststart", "poststop"]
+    file = text("x").replace(b'["prestart"]', json.dumps(stages).encode()).replace(b'"path"', b'"env": ["A=b"], "path"')
+    (place / "\n.json").write_bytes(file)
+    for program in (PROGRAM, SYSTEMD_CAT):
+        installed = root / program[1:]
+        installed.parent.mkdir(parents=True, exist_ok=True)
+        installed.write_bytes(b"\x7fELF")
+        installed.chmod(0o755)
+    settings = HooksSettings(directories=(str(place),), output="journal", timeout=9)
+    loop = Watching()
+    hooks = HookBridge(loop, settings, Runner(loop), str(root))
+    hooks.start(Runtime(nri=(0, 12, 5)))
+    while not hooks.containers:
+        loop.turn()
+
+    def injected() -> api.Hooks:
+        response = api.CreateContainerResponse()
+        inject(hooks, api.Container(id="c"), response)
+        return response.adjust.hooks
+
+    usual = api.Hook(path=PROGRAM, args=[PROGRAM, "x"], env=["A=b"], timeout=api.OptionalInt(value=9))
+    logged = api.Hook(path=SYSTEMD_CAT, args=["systemd-cat", "-t", "\\n.json", PROGRAM, "x"], env=["A=b"])
+    logged.timeout.value = 9
+    with_journal = api.Hooks(start_container=[usual])
+    without = api.Hooks()
+    for field in ("create_runtime", "create_container", "poststart", "poststop"):
+        getattr(with_journal, field).append(logged)
+        getattr(without, field).append(usual)
+    without.start_container.append(usual)
+    assert injected() == with_journal, "/run of the node is not seen, as in a pod"
+    (root / "run").mkdir()
+    assert injected() == without
+    assert hooks.faults == [f"{SYSTEMD_CAT}: {JOURNAL} does not exist{LEFT_OUT}"]
+    (root / JOURNAL[1:]).parent.mkdir(parents=True)
+    (root / JOURNAL[1:]).touch()
+    assert injected() == with_journal
+    assert hooks.faults == []
+    (root / SYSTEMD_CAT[1:]).unlink()
+    assert injected() == without
+    assert hooks.faults == [f"{SYSTEMD_CAT}: No such file or directory{LEFT_OUT}"]
 
 
 def test_precreate_hooks_stand_by_and_others_do_not(tmp_path: Path) -> None:

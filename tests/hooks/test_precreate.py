@@ -209,6 +209,15 @@ def test_a_hook_behind_one_that_was_late_has_the_time_that_is_left(run: Run, cap
     reaped(run.loop)
 
 
+def test_the_default_timeout_is_for_precreate_hooks_too(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    late = run.hook("a", HANG)._replace(default_timeout=1)
+    creation = Creation(run.loop, late, run.hook("b", A2, timeout=1)._replace(default_timeout=9), fail=False)
+    run.loop.advance(1)
+    assert creation.env == {"A": "2"}
+    assert "precreate hook /hooks/a.json: no result within 1.0 s (tolerated)" in caplog.text
+    reaped(run.loop)
+
+
 def test_a_failure_names_the_container_and_counts_for_the_hook(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     creation = run("echo hello >&2; exit 1")

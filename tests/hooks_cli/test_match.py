@@ -47,6 +47,11 @@ class Node:
         self.out, self.err = self._capsys.readouterr()
         return self.code
 
+    def of_id(self, id_: str) -> int:
+        self.code = cli.main(["hooks", "match", id_, "-directory", str(self.folder / "hooks.d")])
+        self.out, self.err = self._capsys.readouterr()
+        return self.code
+
     def json(self, *words: object, **keys: Any) -> Any:
         self("-o", "json", *words, **keys)
         return json.loads(self.out)
@@ -68,8 +73,11 @@ def test_json_has_exactly_this_shape(node: Node) -> None:
     assert told["errors"][0].pop("error")
     assert told == {
         "hooks": [
-            {"file": str(good), "name": "good.json", "matched": True, "stages": ["createRuntime", "poststop"]},
-            {"file": str(other), "name": "other.json", "matched": False, "stages": ["createRuntime"]},
+            {
+                **{"file": str(good), "name": "good.json", "matched": True, "stages": ["createRuntime", "poststop"]},
+                "places": [{"stage": "createRuntime", "number": 0}, {"stage": "poststop", "number": 0}],
+            },
+            {"file": str(other), "name": "other.json", "matched": False, "stages": ["createRuntime"], "places": []},
         ],
         "errors": [{"file": str(bad)}],
         "unknown": [],
@@ -101,9 +109,9 @@ def test_text_says_at_a_glance_what_is_injected_and_why(node: Node) -> None:
     ]
     assert injected.splitlines() == [
         "injected, in this order:",
-        "createRuntime    /bin/true x",
-        "poststop         /bin/true x",
-        "poststop         /bin/true \\x1b[2J\\u202e",
+        "createRuntime #0  always.json  /bin/true x",
+        "poststop #0       always.json  /bin/true x",
+        "poststop #1       z.json       /bin/true \\x1b[2J\\u202e",
     ]
     assert node.err == ""
 
@@ -112,12 +120,139 @@ def test_precreate_hooks_are_named_apart(node: Node) -> None:
     config = node.write("own.yaml", "hooks: {precreate: true}")
     node.hook("a.json", hook={"path": "/bin/true", "args": ["true", "x"]}, stages=["precreate"])
     assert node("-config", config) == 0
-    precreate = "run before the creation, in this order:\nprecreate        /bin/true x\n"
+    precreate = "run before the creation, in this order:\nprecreate  a.json  /bin/true x\n"
     assert node.out.endswith(f"\n\n{precreate}")
     node.hook("b.json", stages=["precreate", "poststop"])
     node("-config", config)
-    injected = "injected, in this order:\npoststop         /bin/true\n"
-    assert node.out.endswith(f"\n\n{injected}{precreate}precreate        /bin/true\n")
+    injected = "injected, in this order:\npoststop #0  b.json  /bin/true\n"
+    assert node.out.endswith(f"\n\n{injected}{precreate}precreate  b.json  /bin/true\n")
+
+
+# ---- the numbers of hooks, as the OCI runtime's errors have them
+
+
+def numbered(node: Node, *words: object, container: Path | None = None) -> list[str]:
+    """The lines about what is injected."""
+    assert node(*words, container=container) == 0
+    return node.out.rpartition("\n\n")[2].splitlines()
+
+
+def test_hooks_are_numbered_behind_those_that_the_container_has(node: Node) -> None:
+    node.hook("a.json", stages=["createRuntime", "poststop"])
+    node.hook("b.json", stages=["createRuntime"])
+    cdi = {"path": "/cdi"}
+    created = node.write("c.json", json.dumps(CONTAINER | {"hooks": {"createRuntime": [cdi], "prestart": [cdi]}}))
+    assert numbered(node, container=created) == [
+        "injected, in this order:",
+        "createRuntime #1  a.json  /bin/true",
+        "createRuntime #2  b.json  /bin/true",
+        "poststop #0       a.json  /bin/true",
+    ]
+
+
+def test_the_hooks_of_a_container_that_has_them_have_the_numbers_of_that_container(node: Node) -> None:
+    """Others may have added hooks in between."""
+    node.hook("a.json")
+    node.hook("b.json", hook=TRUE | {"timeout": 5})
+    node.hook("c.json", hook=TRUE | {"args": ["true", "c"]})
+    config = node.write("own.yaml", "hooks: {timeout: 9}")
+    own = [{"path": "/cdi"}, TRUE | {"timeout": 9}, {"path": "/other"}, TRUE | {"timeout": 5}]
+    told = crictl({})
+    told["info"]["runtimeSpec"]["hooks"] = {"createRuntime": own}
+    told["status"]["id"] = "1f"
+    container = node.write("c.json", json.dumps(told))
+    assert numbered(node, "-config", config, container=container) == [
+        "injected, in this order:",
+        "createRuntime #1                      a.json  /bin/true",
+        "createRuntime #3                      b.json  /bin/true",
+        "createRuntime (not in the container)  c.json  /bin/true c",
+    ]
+    del own[3], own[1]
+    container = node.write("c.json", json.dumps(told))
+    assert numbered(node, "-config", config, container=container) == [
+        "the container lacks these hooks: it is older than they are, or was created without the adapter",
+        "injected, in this order:",
+        "createRuntime #2  a.json  /bin/true",
+        "createRuntime #3  b.json  /bin/true",
+        "createRuntime #4  c.json  /bin/true c",
+    ]
+
+
+def test_a_hook_that_spares_the_namespace_of_the_pod_is_named_with_that(node: Node) -> None:
+    node.hook("a.json")
+    config = node.write("own.yaml", "hooks: {files: {a.json: {notIn: [kube-system]}}}")
+    for namespace, matched, reason in (
+        ("kube-system", False, "the pod's namespace is 'kube-system' (notIn)"),
+        ("default", True, "always is true"),
+        ("", None, "the pod's namespace is not known (-pod FILE has it)"),
+    ):
+        pod = node.write("pod.json", json.dumps({"name": "p", "namespace": namespace}))
+        [told] = node.json("-config", config, "-pod", pod)["hooks"]
+        assert (told["matched"], told["reason"]) == (matched, reason)
+        assert bool(told["places"]) is bool(matched)
+
+
+# ---- a container of this node
+
+
+CRICTL = """\
+#!/bin/sh
+echo "$*" >>"$0.calls"
+case $1 in inspect) cat "$0.container" ;; *) cat "$0.pod" ;; esac 2>/dev/null || {
+    echo 'time="now" level=fatal' >&2
+    echo "$1 $4: not found" >&2
+    exit 1
+}
+"""
+
+
+def test_a_container_is_found_by_its_id_with_its_pod(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.hook("a.json", when={"annotations": {"^note$": "yes"}})
+    monkeypatch.setenv("PATH", f"{node.folder}/bin:/usr/bin:/bin")
+    node.write("bin/crictl", CRICTL).chmod(0o755)
+    told = crictl(CONTAINERDS)
+    told["info"]["sandboxID"] = "5a"
+    node.write("bin/crictl.container", json.dumps(told))
+    pod = {"status": {"id": "5a", "metadata": {"namespace": "default"}, "annotations": {"note": "yes"}}, "info": {}}
+    node.write("bin/crictl.pod", json.dumps(pod))
+    for id_ in ("1f", "containerd://1f"):
+        assert node.of_id(id_) == 0
+        assert "not known" not in node.out
+        assert "\nyes  a.json  createRuntime: the annotation 'note': 'yes' matches" in node.out
+    calls = (node.folder / "bin/crictl.calls").read_text().splitlines()
+    assert calls == ["inspect -o json 1f", "inspectp -o json 5a"] * 2
+    for name, error in (("pod", "crictl inspectp 5a: inspectp 5a: not found"), ("container", "crictl inspect 1f: ")):
+        (node.folder / f"bin/crictl.{name}").unlink()
+        assert node.of_id("1f") == 2
+        assert node.err.startswith(f"v010-adapter: {error}")
+    node.write("bin/crictl.container", "{}")
+    assert (node.of_id("1f"), node.err) == (2, "v010-adapter: crictl inspect: its output has no info.sandboxID\n")
+
+
+def test_without_crictl_the_commands_are_printed(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.hook("a.json")
+    monkeypatch.setenv("PATH", str(node.folder))
+    assert (node.of_id("1f"), node.out) == (2, "")
+    assert node.err.splitlines() == [
+        "crictl is not in PATH. Where it is, these commands show the container and its pod:",
+        "  crictl inspect 1f >container.json",
+        "  crictl inspectp $(crictl inspect -o go-template --template '{{.info.sandboxID}}' 1f) >pod.json",
+        "  v010-adapter hooks match -container container.json -pod pod.json",
+    ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["match"], ["match", "1f", "-container", "x"], ["match", "1f", "-pod", "x"], ["match", "1f", "-name", "x"]),
+        *(["list", "1f"], ["list", "-container", "x"], ["list", "-command", "x"], [], ["other"]),
+    ],
+)
+def test_arguments_that_exclude_each_other_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        cli.main(["hooks", *words])
+    assert end.value.code == 2
+    assert capsys.readouterr().err.startswith("usage: v010-adapter hooks match")
 
 
 # ---- what is not known
@@ -241,7 +376,7 @@ def test_a_hook_is_named_that_will_not_see_the_annotation_for_which_it_runs(node
         assert "hint" not in told["hooks"][0]
         assert told["adjustment"].get("annotations") == (None if is_seen else {"note": "yes"})
         node(*words, "-config", config, container=node.write("c.json", json.dumps(crictl(container))))
-        assert ("\nannotation       note: yes\n" in node.out) is not is_seen
+        assert ("\nannotation  note: yes\n" in node.out) is not is_seen
 
 
 # ---- what the command is given

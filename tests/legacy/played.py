@@ -15,6 +15,7 @@ class Clock:
 
     def __init__(self) -> None:
         self.now = 1000.0
+        self.is_watchful = False
         self._timers: list[tuple[float, int, Timer]] = []
         self._order = count()
 

@@ -67,6 +67,19 @@ def test_what_runs_at_the_first_start_is_owed_a_delete_by_the_next_adapter_too(s
     assert owed(node) == ["c1"], "c2 has started in between"
 
 
+def test_what_has_a_record_is_not_counted_though_the_mark_is_missing(start: Start, node: Node, tmp_path: Path) -> None:
+    """The record has the entry of its create."""
+    start("c1")
+    assert owed(node) == ["c1"]
+    for mark in tmp_path.glob("**/joined-before*"):
+        mark.unlink()
+    node.plugins(a="answer", b="answer")
+    start("c1", "c2")
+    node.loop.settle()
+    assert owed(node) == ["c1", "c2"]
+    assert [len(node.serving.ledger.begin_deletes(id_)) for id_ in ("c1", "c2")] == [1, 2]
+
+
 @pytest.mark.parametrize("state", ["run/nri-test", "disk/nri-test"])
 def test_after_a_boot_what_runs_before_the_adapter_is_owed_nothing(
     start: Start, node: Node, state: str, tmp_path: Path, caplog: pytest.LogCaptureFixture

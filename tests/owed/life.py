@@ -19,6 +19,7 @@ class Life:
         self.directory = RuntimeDirectory(str(state), runtime)
         self.turns = Turns(self.directory, lambda: loop.now)
         self.ledger = Ledger(loop, self.directory)
+        self.ledger.on_fault = self.turns.tell_unwritten
         self.turns.on_change = self.ledger.expect_changes
         self.turns.join()
         self.ledger.expect_changes(self.turns.has_others, is_remade=False)

@@ -145,7 +145,8 @@ def test_many_records_are_read_in_slices_and_an_event_of_one_does_not_wait(start
 def test_runtimes_and_boots_have_records_of_their_own(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "boot").write_text("11111111-1")
+    boots = [f"11111111-1111-1111-1111-11111111111{number}" for number in "12"]
+    (tmp_path / "boot").write_text(f"{boots[0]}\n")
     monkeypatch.setattr(runtime_directory, "BOOT_ID", str(tmp_path / "boot"))
     first = start()
     assert oct(first.state.stat().st_mode & 0o777) == "0o700"
@@ -153,11 +154,11 @@ def test_runtimes_and_boots_have_records_of_their_own(
     for other in ("cri-o", "containerd.k3s"):
         assert start(other).ledger.ids() == []
     assert start().ledger.ids() == ["c1"]
-    (tmp_path / "boot").write_text("22222222-2")
+    (tmp_path / "boot").write_text(f"{boots[1]}\n")
     after = start()
     assert after.ledger.ids() == []
     after.directory.remove_earlier_boots()
-    kept = ["containerd.22222222", "containerd.k3s.11111111", "cri-o.11111111"]
+    kept = [f"containerd.{boots[1]}", f"containerd.k3s.{boots[0]}", f"cri-o.{boots[0]}"]
     assert sorted(path.name for path in first.state.parent.iterdir()) == kept
 
 
@@ -175,6 +176,38 @@ def test_a_full_disk_is_tried_once_in_a_while(start: Start, loop: SteppedLoop, m
     loop.advance(RETRY)
     loop.settle(10)
     assert tries == ["+pod+c1", "+pod+c2", "+pod+c1"], "what fails now fails for the others, too"
+
+
+def test_who_could_not_read_the_records_is_told_once_more_when_they_have_been_read(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that what is owed is compared with the runtime's list."""
+    start().ledger.add(target(), ENTRIES[0])
+    life, told = start(), list[bool]()
+
+    def fail(*_: object, **__: object) -> list[str]:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(RuntimeDirectory, "names", fail)
+        life.ledger.read_all(lambda: told.append(life.ledger.is_read))
+        for _ in range(3):
+            life.loop.advance(RETRY)
+        assert told == [False]
+    for _ in range(3):
+        life.loop.advance(RETRY)
+    assert told == [False, True]
+
+
+def test_a_disk_that_gets_full_leaves_no_half_of_a_record(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    life = start()
+    life.ledger.add(target(), ENTRIES[0])
+    path = life.state / name_of(target())
+    before, write = path.read_bytes(), os.write
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", lambda fd, text: write(fd, text[:10]))
+        life.ledger.add(target(), ENTRIES[1])
+    assert path.read_bytes() == before
 
 
 # Other adapters
@@ -367,8 +400,28 @@ def test_a_damaged_record_is_left_to_the_adapter_that_has_it_in_memory(start: St
     first.turns.look()
     first.ledger.refresh(target())
     first.care()
+    assert path.read_bytes() == b"{", "another adapter may have the lock"
+    first.ledger.refresh(target(), is_locked=True)
     second.ledger.refresh(target())
     assert list(second.ledger.begin_deletes("c1")) == ENTRIES
+
+
+def test_of_two_adapters_that_know_a_damaged_record_one_runs_its_deletes(start: Start) -> None:
+    first = start()
+    create(first.ledger, target())
+    second = start(beside=True)
+    second.ledger.refresh(target())
+    first.turns.look()
+    (first.state / name_of(target())).write_bytes(b"{")
+    for life in (first, second):
+        life.ledger.refresh(target())  # the stop comes to both
+        life.loop.settle()
+    first.ledger.refresh(target(), is_locked=True)
+    assert list(first.ledger.begin_deletes("c1")) == ENTRIES
+    for entry in ENTRIES:
+        first.ledger.end_delete("c1", entry)
+    second.ledger.refresh(target(), is_locked=True)
+    assert second.ledger.begin_deletes("c1") == ()
 
 
 def test_a_record_keeps_its_file_though_a_later_create_names_another_pod(start: Start) -> None:

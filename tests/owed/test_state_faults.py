@@ -81,7 +81,7 @@ class History:
             assert self.owed() == self.model
         self.life.care()
         assert self.life.fault == ""
-        assert open_descriptors() <= descriptors
+        assert len(open_descriptors()) <= len(descriptors)
         self.kill()
 
     def owed(self) -> Owed:

@@ -57,7 +57,7 @@ class Runtime:
             if peer.life.is_dead or peer.is_ending or peer.connection is not None:
                 continue
             joining = Joining(self._listed())
-            if not list(Path(self.world.directory).glob("*/counted")):
+            if not list(Path(self.world.directory).glob("*/joined-before")):
                 self.first.update(self.living)
             peer.connection = connection = object()
             peer.receive("synchronize", joining)
@@ -68,6 +68,8 @@ class Runtime:
             if joining.is_answered and peer.connection is connection:
                 self.world.say(f"{peer} has joined")
                 self.peers.append(peer)
+                if "index" in self.world.kinds:
+                    self.peers.sort(key=lambda one: one.index)
             else:
                 peer.hang_up()
 

@@ -11,6 +11,7 @@ import pytest
 from v010_adapter.settings import PluginSettings
 
 from .events import Event
+from .life import Ended
 from .peer import Peer
 from .playing import playing
 from .world import World
@@ -80,6 +81,18 @@ class Play:
 
         self.world.point = point  # type: ignore[method-assign]
 
+    def die_inside(self, peer: Peer, step: str) -> None:
+        """The adapter is killed when it comes to a step of its code."""
+
+        def point(where: str) -> None:
+            World.point(self.world, where)
+            if where == step and self.world.current is peer.life:
+                del self.world.point
+                peer.die()
+                raise Ended
+
+        self.world.point = point  # type: ignore[method-assign]
+
     def runs(self, name: str = "p") -> list[str]:
         """What a plugin was run for, with the event and the adapter."""
         return [f"{run.kind} {run.id} by {run.life}" for run in self.world.trace if run.name == name]
@@ -88,7 +101,7 @@ class Play:
 @pytest.fixture
 def play(tmp_path: Path) -> Iterator[Play]:
     (tmp_path / "state").mkdir(mode=0o700)
-    world = World(0, str(tmp_path / "state"))
+    world = World(0, str(tmp_path / "state"), kinds=())
     with playing(world):
         yield Play(world)
         assert world.bugs == []
@@ -236,6 +249,23 @@ def test_a_plugin_that_runs_at_a_stop_without_a_create_runs_once(play: Play) -> 
     assert play.runs("q") == ["delete c by A0"]
 
 
+def test_a_plugin_that_runs_at_a_stop_runs_once_though_one_adapter_reads_that_stop_late(play: Play) -> None:
+    """It learns that the stop has been answered before it notes its own answer to the next event."""
+    at = {"q": "StopContainer", "r": "RemoveContainer"}
+    plugins = {type_: PluginSettings(events=frozenset({event})) for type_, event in at.items()}
+    play.world.settings = play.world.settings._replace(plugins=plugins)
+    late, _ = play.start(2)
+    play.begin("pod")
+    play.begin("c")
+    late.stop(3, is_killed=False)
+    play.dice.roll = play.dice.SLOW
+    play.stop("c")
+    play.deliver("RemoveContainer", "c")
+    play.world.wait(60)
+    assert play.runs("q") == ["delete c by A1"]
+    assert len(play.runs("r")) == 1
+
+
 def test_a_stop_that_waited_for_a_slow_create_ends_no_second_life(play: Play) -> None:
     play.start(2)
     play.dice.roll = play.dice.SLOW
@@ -290,6 +320,33 @@ def test_short_stops_are_noticed_only_beside_another_adapter(play: Play) -> None
     second.die()
     play.stop("pod")
     assert not first.life.is_watchful
+
+
+def test_the_delete_of_a_create_whose_adapter_is_killed_as_its_plugin_gets_the_request_comes(play: Play) -> None:
+    first, _ = play.start(2)
+    play.begin("pod")
+    play.die_inside(first, "after feed")
+    play.begin("c")
+    play.stop("c")
+    assert play.runs("q") == ["create c by A0", "create c by A1", "delete c by A1"]
+    play.deliver("StartContainer", "c")
+    play.die_inside(play.world.peers[1], "after feed")
+    play.begin("d")
+    play.start(1)
+    play.stop("d")
+    assert play.runs("q")[3:] == ["create d by A1", "delete d by A2"]
+
+
+def test_a_pods_delete_waits_for_those_of_its_containers(play: Play) -> None:
+    play.start(1)
+    play.begin("pod")
+    play.begin("c")
+    play.deliver("StartContainer", "c")
+    play.dice.roll = play.dice.SLOW
+    play.stop("c")
+    play.stop("pod")
+    play.world.wait(60)
+    assert play.runs("r")[-2:] == ["delete c by A0", "delete pod by A0"]
 
 
 def test_a_create_is_not_repeated_once_its_deletes_may_have_run(play: Play) -> None:

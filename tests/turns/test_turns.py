@@ -13,9 +13,9 @@ import pytest
 
 from v010_adapter.events import turns
 from v010_adapter.events.fates import DONE, MINE, PAST, REPEAT, State, Turn
-from v010_adapter.events.turns import owners_in, stranger
+from v010_adapter.events.turns import obstacle_in, owners_in, stranger
 from v010_adapter.state import turns_file
-from v010_adapter.state.turns_file import JOINED, PLACE, PLACES, TABLE, TurnsFile
+from v010_adapter.state.turns_file import JOINED, PLACE, TABLE, TurnsFile
 
 from .conftest import Adapter, Start
 
@@ -32,7 +32,8 @@ def hold(fd: int, byte: int) -> None:
 
 
 def table(adapter: Adapter) -> bytes:
-    return file(adapter).read_bytes()[:TABLE]
+    """All places, without the first line."""
+    return file(adapter).read_bytes()[PLACE:TABLE]
 
 
 # ---- joining
@@ -394,7 +395,7 @@ def test_what_is_removed_is_made_again_with_locks_and_who_has_joined(start: Star
     else:
         shutil.rmtree(path.parent if removed == "its directory" else path.parents[1])
     first.turns.look()
-    assert first.changes[-1] == (False, True), "the other one has not looked"
+    assert first.changes[-1] == (False, removed != "the file"), "the other one has not looked"
     assert (second.turns.look(), first.turns.look()) == (True, True)
     assert not second.turns.lock("pod", "c1")
     assert [first.serves(id_="c2"), second.serves(id_="c2")] == [MINE, DONE]
@@ -430,6 +431,28 @@ def test_an_adapter_that_joins_while_another_one_does_locks_the_byte_of_its_own_
         assert stranger(turns_file.owners(asking.fileno()), "another") == ""
     first.turns.leave()
     assert not second.turns.has_others
+
+
+def test_who_looks_while_another_one_joins_looks_again_when_that_one_has_joined(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = start(), start(joined=False)
+    lock = TurnsFile.lock
+
+    def lock_after_a_look(self: TurnsFile, *of: int) -> bool:
+        monkeypatch.setattr(TurnsFile, "lock", lock)
+        assert not first.turns.look(), "the line is there, and its byte is not locked"
+        return lock(self, *of)
+
+    monkeypatch.setattr(TurnsFile, "lock", lock_after_a_look)
+    second.turns.join()
+    assert first.turns.look()
+
+
+def test_an_event_after_a_join_has_not_come_to_those_who_had_gone_before(start: Start) -> None:
+    adapter = start()
+    turn = adapter.turns.turn("StartContainer", "pod", "c1", 0.0, timeout=1e6)
+    assert not adapter.turns.is_shared(turn)
 
 
 def test_two_that_find_the_file_removed_use_one_new_file(start: Start) -> None:
@@ -471,6 +494,98 @@ def test_a_full_disk_is_told_at_the_start_and_costs_no_note_later(
     assert file(adapter).stat().st_blocks * 512 >= TABLE, "its blocks are there before a note needs them"
 
 
+def no_room(*_: object) -> int:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_who_joins_sees_that_one_without_room_for_the_file_has_joined(
+    start: Start, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as full:
+        full.setattr(os, "posix_fallocate", no_room)
+        first = start()
+        for _ in range(2):
+            assert not first.turns.look()
+        assert owners_in(str(state)) == [None]
+        second = start(joined=False)
+        assert second.turns.has_others
+        assert first.turns.lock("pod", "c1")
+        assert not second.turns.lock("pod", "c1")
+    second.turns.join()
+    first.turns.look()
+    assert owners_in(str(state)) == ["", ""]
+    assert not second.turns.lock("pod", "c1"), "the lock was kept when there was room again"
+    assert [adapter.turns.fault for adapter in (first, second)] == ["", ""]
+
+
+def test_no_room_for_a_line_is_told_and_looks_at_no_new_directory(
+    start: Start, state: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = start()
+    second = start(joined=False)
+    with monkeypatch.context() as full:
+        full.setattr(TurnsFile, "append", no_room)
+        second.turns.join()
+        for _ in range(3):
+            second.turns.look()
+    assert "No space left on device" in second.turns.fault
+    assert [record.levelname for record in caplog.records] == ["WARNING"], "it is said once"
+    assert not any(is_remade for _, is_remade in second.changes)
+    assert sorted(owners_in(str(state)), key=str) == ["", None]
+    assert first.turns.has_others
+    second.turns.leave()
+    second.turns.look()
+    assert not first.turns.has_others, "who has left does not join by a repair"
+
+
+@pytest.mark.parametrize("missing", ["room", "room for the records of another one", "nothing"])
+def test_none_joins_beside_another_one_without_room_for_what_both_must_know(
+    start: Start, state: Path, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    first = start()
+    own = first.turns.directory.path
+    before = sorted(os.listdir(own))
+    if missing == "room":
+        monkeypatch.setattr(turns_file, "probe", no_room)
+        assert obstacle_in(str(state)) == f"{own}: No space left on device"
+        first.turns.leave()
+    elif missing != "nothing":
+        for _ in range(2):
+            first.turns.tell_unwritten(is_so=True)
+        assert obstacle_in(str(state)) == f"{own}: an adapter cannot write its records there"
+        file(first).rename(f"{own}/removed")
+        first.turns.look()
+        assert obstacle_in(str(state)) == f"{own}: an adapter cannot write its records there", "in the new file, too"
+        os.unlink(f"{own}/removed")
+        first.turns.tell_unwritten(is_so=False)
+    assert obstacle_in(str(state)) == ""
+    assert obstacle_in(f"{state}/missing") == ""
+    assert sorted(os.listdir(own)) == before, "what was tried is removed"
+
+
+def test_a_file_in_another_format_is_left_to_its_adapters_and_made_anew_without_them(
+    start: Start, state: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = start()
+    assert file(first).read_bytes().startswith(b"turns 1\n")
+    newer = b"turns %d\n" % (turns_file.FORMAT + 1)
+    with file(first).open("r+b") as its:
+        its.write(newer)
+    text = f"{file(first)} has format {turns_file.FORMAT + 1}, of another version of the adapter"
+    assert obstacle_in(str(state)) == text
+    second = start()  # as one that a runtime launches
+    for _ in range(2):
+        second.turns.look()
+    assert second.turns.fault == f"{text}: its adapters and this one serve the same events"
+    assert [record.getMessage() for record in caplog.records] == [second.turns.fault]
+    assert file(first).read_bytes().startswith(newer)
+    assert [first.serves(), second.serves()] == [MINE, MINE]
+    first.die()
+    second.turns.look()
+    assert (second.turns.fault, obstacle_in(str(state))) == ("", "")
+    assert file(second).read_bytes().startswith(b"turns 1\n")
+
+
 def test_a_note_that_cannot_be_written_is_a_fault(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = start(), start()
 
@@ -488,7 +603,8 @@ def test_each_id_has_a_place_of_the_table_and_bytes_of_its_own_below_those_of_jo
     for pod, id_ in (("a", "a"), ("a", "b"), ("\udcff", "ü" * 300), ("", "")):
         begin, length = turns._span(pod, id_)
         assert TABLE < begin < begin + length <= JOINED
-    assert PLACES * PLACE == TABLE
+    places = {turns._place(Turn("", "", id_, 0, 0, deadline=0, floor=0, later=0)) for id_ in map(str, range(20000))}
+    assert places == set(range(PLACE, TABLE, PLACE))
 
 
 def test_an_adapter_that_was_stopped_while_it_joined_keeps_no_other_one_from_joining(start: Start) -> None:
@@ -500,6 +616,17 @@ def test_an_adapter_that_was_stopped_while_it_joined_keeps_no_other_one_from_joi
         assert first.turns.has_others
     first.turns.leave()
     assert not second.turns.has_others
+
+
+def test_all_who_have_joined_are_seen_in_whatever_order_they_came(start: Start, state: Path) -> None:
+    """The kernel keeps the locks of an open file together, in the order of its first one."""
+    first, second = start(joined=False), start()
+    assert first.turns.lock("pod", "c1")
+    first.turns.join()
+    second.turns.leave()
+    second.turns.join()
+    first.turns.join()
+    assert owners_in(str(state)) == ["", ""]
 
 
 @pytest.mark.parametrize(

@@ -89,8 +89,9 @@ def waiting(id_: str, pid: int, cgroups_path: str) -> Waiting:
         descriptor, directory, status = _fifo(pid, id_)
     except PermissionError as error:
         raise NotHeld(Missing.NO_ACCESS, str(error)) from None
-    except OSError as error:
-        raise NotHeld(Missing.NO_PROCESS, str(error)) from None
+    except OSError as error:  # the descriptor or the process has gone
+        missing = Missing.NO_FIFO if start_time(pid) == started else Missing.NO_PROCESS
+        raise NotHeld(missing, str(error)) from None
     if not _is_in(pid, cgroups_path):
         raise NotHeld(Missing.FOREIGN_CGROUP, f"process {pid} is not in {cgroups_path}")
     writes = _writes(pid, descriptor)

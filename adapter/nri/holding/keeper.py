@@ -220,7 +220,7 @@ class Keeper:
         id_ = request["id"]
         if id_ in self._held:
             raise NotHeld(Missing.ALREADY_HELD)
-        if len(self._held) >= MAX_HELD:
+        if sum(held.end is None for held in self._held.values()) >= MAX_HELD:
             raise NotHeld(Missing.TOO_MANY, str(MAX_HELD))
         init = waiting(id_, int(request["pid"]), request["cgroup"])
         until, at_end = time.monotonic() + float(request["limit"]), HoldEnd(request["at_end"])

@@ -15,16 +15,17 @@ from nri.testing.recorded import POD_LIFE
 from nri.testing.runtime import Outcome, Runtime
 
 if TYPE_CHECKING:
+    from nri.testing.created import Created
     from nri.testing.node import Latency, Node
 
-__all__ = ["FLAVOURS", "POD_LIFE", "Answer", "Figures", "Flavour", "Late", "Latency", "Load", "Lost", "Node"]
+__all__ = ["FLAVOURS", "POD_LIFE", "Answer", "Created", "Figures", "Flavour", "Late", "Latency", "Load", "Lost", "Node"]
 __all__ += ["Outcome", "Plugin", "PluginFile", "Runtime", "Usage"]
 
 
 def __getattr__(name: str) -> Any:
-    """Imports `Node` and `Latency`, whose module imports asyncio."""
-    if name not in ("Latency", "Node"):
+    """Imports `Node` and `Latency`, whose module imports asyncio, and `Created`, which few tests need."""
+    if name not in ("Created", "Latency", "Node"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from nri.testing import node  # noqa: PLC0415
+    from nri.testing import created, node  # noqa: PLC0415
 
-    return getattr(node, name)
+    return getattr(created if name == "Created" else node, name)

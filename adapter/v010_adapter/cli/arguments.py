@@ -34,7 +34,7 @@ COMMANDS = {
     "status": Command("v010_adapter.cli.status", "shows the state of running adapters"),
     "install": Command("v010_adapter.cli.install.command", "makes the runtime, or systemd, start the adapter"),
     "uninstall": Command("v010_adapter.cli.install.uninstall", "removes what install has made"),
-    "hooks": Command("v010_adapter.cli.hooks_match", "hooks match: shows which hooks a container gets, and why"),
+    "hooks": Command("v010_adapter.cli.hooks.command", "hooks match, hooks list: shows hooks, and who gets them"),
     "invoke": Command("v010_adapter.cli.invoke", "runs one legacy plugin by hand as the daemon would"),
     "simulate": Command(
         "v010_adapter.cli.simulate.command", "plays the life of a pod to NRI plugins, without a runtime"

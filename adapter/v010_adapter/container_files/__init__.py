@@ -18,7 +18,16 @@ from v010_adapter.container_files.described import (
 from v010_adapter.container_files.document import Value
 from v010_adapter.errors import ConfigError
 
-__all__ = ["ADDED_ANNOTATIONS", "ADDED_VOLUME", "FORMS", "IMAGE_DECIDES", "PODS_ANNOTATIONS", "Described", "read"]
+__all__ = [
+    "ADDED_ANNOTATIONS",
+    "ADDED_VOLUME",
+    "FORMS",
+    "IMAGE_DECIDES",
+    "PODS_ANNOTATIONS",
+    "Described",
+    "of_crictl",
+    "read",
+]
 
 FORMS = """\
 FILE is JSON or YAML; - is stdin. It has an NRI container, recorded events, an OCI config.json, Kubernetes manifests, or
@@ -45,9 +54,19 @@ def read(file: str, pod_file: str = "", name: str = "", command: str = "") -> De
     described = _chosen(candidates, name, place)
     if command and (known := next(iter(described.container.args), "")) != command:
         raise ConfigError("-command", f"the command is known: {known or 'none'}")
-    if not pod_file:
-        return described
-    pod = document.read(pod_file)[0]
+    return _with_pod(described, document.read(pod_file)[0]) if pod_file else described
+
+
+def of_crictl(container: bytes, pod: bytes) -> Described:
+    """Returns the container in the output of `crictl inspect`, with its pod in that of `inspectp`.
+
+    Raises ConfigError.
+    """
+    place, candidates = _candidates(document.parse(container, "crictl inspect"), "")
+    return _with_pod(_chosen(candidates, "", place), document.parse(pod, "crictl inspectp")[0])
+
+
+def _with_pod(described: Described, pod: Value) -> Described:
     unknown = [text for text in described.unknown if text not in (PODS_ANNOTATIONS, ADDED_ANNOTATIONS)]
     if ADDED_ANNOTATIONS in described.unknown or pod.keys >= manifest.KEYS:
         unknown.append(ADDED_ANNOTATIONS)

@@ -80,6 +80,11 @@ def read(file: str) -> list[Value]:
     `-` is stdin. Raises ConfigError.
     """
     text, file = paths.read_argument(file)
+    return parse(text, file)
+
+
+def parse(text: bytes, file: str) -> list[Value]:
+    """Returns the documents of a text, as `read`; `file` is its name in errors."""
     values = _json(file, text) if text.lstrip(b" \t\r\n")[:1] in {b"{", b"["} else _yaml(file, text)
     documents = [value for whole in values for value in (whole if isinstance(whole.data, list) else [whole])]
     if not documents:

@@ -91,6 +91,7 @@ class Daemon:
             self._loop.call_at(self._loop.time() + OPEN_AFTER, self._open)
             self._try()
         else:
+            self._adapter.end_left_holds()
             self._join(trunk)
         self._loop.run()
         self._adapter.end()
@@ -108,6 +109,7 @@ class Daemon:
         try:
             if self._unfit:
                 raise RegistrationError(f"{self._unfit}: another adapter serves, and this one waits")
+            self._adapter.end_left_holds()
             trunk = self._origin.connect()
         except RegistrationError as error:
             self._try_later(error)
@@ -256,7 +258,12 @@ class Daemon:
         else:
             self._stub.when_answered(partial(self._trunk.when_sent, self._loop.stop))
 
-    def _on_grace_over(self) -> None:
+    def _on_grace_over(self, *, is_told: bool = False) -> None:
+        if self._adapter.is_needed:
+            if not is_told:
+                log.error("this process stays until the other adapters can read its records, which cannot be written")
+            self._loop.call_at(self._loop.time() + LOOK, partial(self._on_grace_over, is_told=True))
+            return
         log.error("legacy plugins or the runtime were still busy after %g s", GRACE)
         self._loop.stop()
 

@@ -120,10 +120,12 @@ class Deletes:
         self._second_look.cancel()
 
     def _compare(self, node: Node, ours: Sequence[Target]) -> None:
-        named, self._named = self._named, None
+        named, is_read = self._named, self.ledger.is_read
         if named is None:
             return  # the connection has ended
-        self._log_without_create([target for target in ours if target.id not in named])
+        self._named = None if is_read else named  # else it is compared again when the files can be read
+        if is_read:
+            self._log_without_create([target for target in ours if target.id not in named])
         if self._plugins.runtime.habits.hides_earlier_pods:
             pids = dict.fromkeys(node.unclear, 0)
             if self._plugins.sees_pods:

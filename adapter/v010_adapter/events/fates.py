@@ -37,22 +37,24 @@ event that was read here in time was read before any adapter began the next one;
 a moment is known at which it had not come yet.
 
 An event that is read too late, for the adapter was stopped, is skipped if other adapters have got it, unless it
-is an end: perhaps they have ended, and the deletes are owed. No note is written for it: its time would be that of a
-later event. An adapter that hangs keeps its lock: who gets the event next waits until its own deadline, then
-`onFailure` decides. An adapter that is alone, by fact 3, writes no notes. It knows that by one `stat` at each event
-with work: each adapter that joins makes the file longer.
+is an end: perhaps they have ended, and the deletes are owed. Its note replaces none that is younger than
+`Turn.quiet_at`: that may be one of a later event. An adapter that hangs keeps its lock: who gets the event next waits
+until its own deadline, then `onFailure` decides. An adapter that is alone, by fact 3, writes no notes. It knows that by
+one `stat` at each event with work: each adapter that joins makes the file longer.
 
 Creates and deletes are not decided here. The record of an id (`state.ledger`) has the creates without a delete. It is
 read under the id's lock, so a delete runs once, whoever asks for it: an event, a Synchronize, the end of a process.
 
-WHAT MAY STILL GO WRONG. A create whose plugin was killed between its note and its request counts as run. A delete under
-way at a kill may run twice. Changes that were sent in the microseconds before a kill may be sent again. An event that
-only a killed or hanging adapter has got is lost; if that was before the first start was counted (`events.first_start`),
-its create counts as run. If the state directory is removed, each adapter makes the records again that it knows: a
-delete that another one has run meanwhile may run twice; an event that is under way at that moment may be served twice,
-or find nothing owed. A create that waited for an adapter that hangs is not repeated once its id has ended. Plugins that
-were to run after the answer, for the time was up, are lost with their adapter. An adapter that was stopped while an id
-ended and began again may take the end, which it reads too late, for one of the new life.
+WHAT MAY STILL GO WRONG. A create whose plugin was killed between its note and its request counts as run. What is under
+way at a kill may be repeated, unless it is a create: a delete, changes that were just sent, the plugins at an
+UpdateContainer, and those that run at an end without a create; the latter also if the adapter was stopped for long when
+the end came. An event that only a killed or hanging adapter has got is lost; if that was before the first start was
+counted (`events.first_start`), its create counts as run. If the state directory is removed, or has no room any more
+while several adapters have joined, each of them knows its own records only: deletes and events may be served twice, or
+be lost with their adapter. A create that waited for an adapter that hangs is not repeated once its id has ended.
+Plugins that were to run after the answer are lost with their adapter. An adapter that was stopped while an id ended and
+began again may take the end for one of the new life, or repeat its create. A record that is damaged while its adapter
+is alone is lost if that adapter is killed.
 """
 
 from __future__ import annotations
@@ -177,11 +179,6 @@ class Turn:
         """Whether the answer has been sent. Plugins may still run."""
         self.answer: State | None = None
         """What the runtime has got from this adapter; None if that was late, or nothing."""
-
-    @property
-    def is_noted(self) -> bool:
-        """Whether others are to be told of the answer: it is served here beside others, or its time was up before."""
-        return self.is_begun or self.fate is None
 
     @property
     def is_end(self) -> bool:

@@ -50,14 +50,16 @@ class FirstStart:
         self._ids.pop(id_, None)
 
     def count(self) -> None:
-        """Counts what does not count yet, if the plugins are known."""
-        entries = self._plugins.entries()
+        """Counts what does not count yet, if the plugins are known. What has a record had its creates."""
+        entries = self._plugins.entries() if self.is_counting else None
         if entries is None:
             return
         ids, self._ids, self.is_counting = self._ids, {}, False
         owes = self._plugins.plans.owes_delete
         for target in filter(None, map(self._ledger.target, ids)):
-            self._ledger.add_later(target.id, [e for e in entries if owes(e, is_sandbox=target.is_sandbox)])
+            self._ledger.refresh(target)
+            if target.id not in self._ledger:
+                self._ledger.add_later(target.id, [e for e in entries if owes(e, is_sandbox=target.is_sandbox)])
         self._ledger.when_written(partial(self._mark, logging.WARNING if entries else logging.DEBUG))
 
     def _mark(self, level: int) -> None:

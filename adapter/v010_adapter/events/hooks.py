@@ -16,7 +16,8 @@ from v010_adapter.base.loop import Loop
 from v010_adapter.errors import Oversized
 from v010_adapter.hooks.directory import Directories
 from v010_adapter.hooks.facts import Facts, facts
-from v010_adapter.hooks.match import Matcher, NamedHook, adjustment
+from v010_adapter.hooks.match import Matcher, NamedHook, adjustment, counts, places
+from v010_adapter.hooks.model import PRECREATE
 from v010_adapter.hooks.reader import HookReader
 from v010_adapter.monitoring.trace import UNTRACED, Trace
 from v010_adapter.oci.sizes import refuse_oversized
@@ -151,7 +152,8 @@ class HookBridge:
         response: api.CreateContainerResponse,
         trace: Trace,
     ) -> Sequence[NamedHook]:
-        injected = adjustment(matching.hooks)
+        injected = adjustment(matching.hooks, self._directories.journal)
+        of_plugins = counts(response.adjust.hooks) if response.adjust.HasField("hooks") else None
         if injected is not None:
             response.adjust.MergeFrom(injected)
         if matching.annotations:
@@ -160,7 +162,7 @@ class HookBridge:
             response.adjust.annotations.update({key: matching.annotations[key] for key in keys})
         if matching.hooks:
             # After the answer: the runtime waits for it.
-            self._loop.call_soon(partial(self._note, matching.hooks, request, trace))
+            self._loop.call_soon(partial(self._note, matching.hooks, request, of_plugins, trace))
         return matching.hooks
 
     def precreate(
@@ -207,7 +209,17 @@ class HookBridge:
             if "precreate" in named.hook.stages:
                 yield precreate.program(named, self._host_root), self._settings.standby
 
-    def _note(self, matching: Sequence[NamedHook], request: api.CreateContainerRequest, trace: Trace) -> None:
+    def _note(
+        self,
+        matching: Sequence[NamedHook],
+        request: api.CreateContainerRequest,
+        of_plugins: Counter[str] | None,
+        trace: Trace,
+    ) -> None:
+        """Counts and logs the hooks of a container. `of_plugins` counts the hooks that plugins have added before."""
         self.injected.update([named.path for named in matching])
-        files = ", ".join([named.file for named in matching])
-        log.info("hooks for %s: %s", subject_of(request), files, extra=trace.extra)
+        if log.isEnabledFor(logging.INFO):
+            found = map(str, places(matching, counts(request.container.hooks) + (of_plugins or Counter())))
+            precreate = [f"{PRECREATE}: {named.file}" for named in matching if PRECREATE in named.hook.stages]
+            said = ", ".join([*found, *precreate]) or "none at any stage"
+            log.info("hooks for %s: %s", subject_of(request), said, extra=trace.extra)

@@ -45,7 +45,7 @@ class HookStep(NamedTuple):
     @property
     def limit(self) -> str:
         """The setting that limits the hook's time."""
-        return f"`timeout` in {self.hook.path}"
+        return f"`timeout` in {self.hook.path}" if self.hook.hook.timeout else "hooks.timeout"
 
     def error(self, reason: str) -> PrecreateError:
         """Returns the hook's failure."""
@@ -77,7 +77,7 @@ class Edits(Work[HookStep]):
         self._response_before = response
         self._host_root = host_root
         self._runtime = runtime
-        steps = [HookStep(named, step.Policy(fail, named.hook.timeout or 0, kill=True)) for named in hooks]
+        steps = [HookStep(named, step.Policy(fail, named.timeout or 0, kill=True)) for named in hooks]
         super().__init__(runner, Life(Ends.AT_ANSWER, steps))
 
     def __str__(self) -> str:

@@ -44,10 +44,15 @@ class Queue:
             work.give_up()
 
     def on_runtime_gone(self) -> None:
-        """Drops the creates that wait; deletes come all the same."""
-        for work in self._works:
-            if work.life.state in (QUEUED, BLOCKED):
-                work.drop(Input.RUNTIME_GONE)
+        """Drops the creates that wait, and ends holds; deletes come all the same."""
+        for work in self._works[:]:
+            work.on_runtime_gone()
+
+    def refuse_held(self, id_: str, why: str) -> None:
+        """Refuses the container with this id, or those of the pod, if they are held: it is stopped."""
+        for work in self._works[:]:
+            if work.life.is_held and id_ in (work.target.id, work.pod):
+                work.refuse(why)
 
     # The turn
 
@@ -71,7 +76,8 @@ class Queue:
             work.take_turn(fate, is_ended=is_ended)
             return
         work.on_locked()
-        if turn is not None and not work.life.is_answered and self._turns.is_answered(turn):
+        # An end that was answered too late is still to learn that before the note is one of the next event.
+        if turn is not None and self._turns.is_answered(turn) and not work.life.is_answered:
             work.drop(Input.ANSWERED_ELSEWHERE)
         again = partial(self._start_again, work, min(2 * pause, LONGEST_PAUSE))
         self._loop.call_at(self._loop.time() + pause, again)

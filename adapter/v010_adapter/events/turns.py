@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from v010_adapter.events.fates import FATES, MINE, REPEAT, SERVED_ELSEWHERE, Fate, Note, State, Turn
 from v010_adapter.state.runtime_directory import RuntimeDirectory
-from v010_adapter.state.turns_file import JOINED, PLACE, PLACES, TurnsFile, owners
+from v010_adapter.state.turns_file import JOINED, PLACE, PLACES, UNWRITTEN, WITHOUT_LINE, TurnsFile, obstacle, owners
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +34,11 @@ class Turns:
         self._clock = clock
         self._me = f"{os.getpid()}.{os.urandom(6).hex()}"  # in containers every adapter may have pid 1
         self._file = TurnsFile(directory)
+        self._has_joined = False
         self._joined = 0
-        """The byte that tells that this adapter has joined; 0 if it has not."""
+        """The byte that tells others that this adapter has joined; 0 if none does."""
+        self._unwritten = UNWRITTEN + int.from_bytes(os.urandom(5), "big"), 1
+        """The byte that tells others that this adapter cannot write its records."""
         self._stamp_when_alone: tuple[int, int, int] | None = None
         """Which file it is, and how long, if the last look found no other adapter: each that joins makes it longer."""
         self._alone_since = 0.0
@@ -55,16 +58,17 @@ class Turns:
     def join(self) -> None:
         """The runtime synchronizes this adapter. Call it before the answer: events come after that."""
         self._floor = self._clock()
+        self._has_joined = True
         if self._file.is_usable:
             self._announce()
         self._look_closely()  # it opens the file anew if that cannot be used, and announces this adapter then
         self._alone_since = 0.0  # by fact 3, one that has gone before this has got no event that comes here
 
-    def _announce(self) -> None:
-        """Tells other adapters that this one has joined."""
-        self.leave()
-        if not self._file.is_open:
-            return
+    def _announce(self) -> bool:
+        """Tells other adapters that this one has joined; returns False if it cannot tell its owner."""
+        self._withdraw()
+        if not self._has_joined:
+            return True
         try:
             if not self.has_others:
                 self._file.cut()
@@ -74,13 +78,35 @@ class Turns:
                 self._joined = JOINED + self._file.append(line)
             self._file.append(b"\n")  # the file is longer once more: others look when the byte is locked
         except OSError as error:
+            self._announce_without_line()
             self._file.complain(error)
+            return False
+        return True
+
+    def _announce_without_line(self) -> None:
+        """Whoever joins later sees that somebody has joined."""
+        self._withdraw()
+        if self._has_joined and self._file.is_open:
+            self._joined = WITHOUT_LINE + int.from_bytes(os.urandom(5), "big")
+            self._file.lock(self._joined, 1)
 
     def leave(self) -> None:
         """The connection with the runtime has ended."""
+        self._has_joined = False
+        self._withdraw()
+
+    def _withdraw(self) -> None:
         if self._joined:
             self._file.unlock(self._joined, 1)
             self._joined = 0
+
+    def tell_unwritten(self, is_so: bool) -> None:
+        """Tells others whether this adapter has records that it cannot write: nobody is to take its place then."""
+        if is_so and self._unwritten not in self._held:
+            self._file.lock(*self._unwritten)
+            self._held[self._unwritten] = 1
+        elif not is_so and self._held.pop(self._unwritten, 0):
+            self._file.unlock(*self._unwritten)
 
     @property
     def has_others(self) -> bool:
@@ -92,25 +118,30 @@ class Turns:
         return not self._file.has(self._stamp_when_alone) and self._look_closely()
 
     def _look_closely(self) -> bool:
-        is_remade = not self._file.is_usable and self._remake()
+        is_remade = not self._file.is_usable and self._repair()
         is_shared = self._file.is_locked_from(0)  # one that has lost its runtime, and works on, writes records
         self._alone_since = self._clock()
         self._stamp_when_alone = None if is_shared else self._file.stamp()
         self.on_change(is_shared, is_remade)
         return is_shared
 
-    def _remake(self) -> bool:
-        """Opens the file anew, with the locks of this adapter; returns whether that was possible."""
-        was_removed = self._file.is_open and not self._file.fault
-        self._joined = 0  # its lock ends with the open file
-        if not self._file.open():
+    def _repair(self) -> bool:
+        """Makes the file usable, if that is possible; returns whether the directory is a new one that can be used."""
+        was_open, was_at_path, had_fault = self._file.is_open, self._file.is_at_path, bool(self._file.fault)
+        can_be_used = self._file.open()
+        if not was_at_path:
+            self._joined = 0  # its lock has ended with the open file
+            for span in self._held:
+                self._file.lock(*span)
+        if not can_be_used:
+            if not self._joined:
+                self._announce_without_line()
             return False
-        if was_removed:
+        if was_open and not was_at_path and not had_fault:
             log.warning("%s was removed or replaced: it is in use again", self.directory.path)
-        for span in self._held:
-            self._file.lock(*span)
-        self._announce()
-        return True
+        if self._announce():
+            self._file.recover()
+        return not was_at_path and self.directory.is_new
 
     @property
     def stranger(self) -> str | None:
@@ -243,16 +274,16 @@ class Turns:
         return note.counted_for(turn) if note is not None and note.by != self._me else None
 
     def _write(self, turn: Turn, state: State) -> None:
-        """Notes the state of an event, unless a younger note of its id is there."""
+        """Notes the state of an event, unless a note of its id is there that is younger, or perhaps is."""
         place, note = _place(turn), Note(turn.at, self._me, state, turn.name)
         there = Note.parse(self._file.read(place))
-        is_older = there is not None and there.id == note.id and note.at < there.at <= self._clock()
-        if not is_older and not turn.is_late:
+        at = turn.quiet_at if turn.is_late else turn.at  # else it would hide a later event that is begun elsewhere
+        if there is None or there.id != note.id or not at < there.at <= self._clock():
             self._file.write(place, note.encode())
 
 
 def _place(turn: Turn) -> int:
-    return zlib.crc32(turn.id.encode("utf-8", "surrogatepass")) % PLACES * PLACE
+    return PLACE + zlib.crc32(turn.id.encode("utf-8", "surrogatepass")) % PLACES * PLACE
 
 
 @lru_cache(100)
@@ -267,6 +298,21 @@ def _span(pod: str, id_: str) -> tuple[int, int]:
 def stranger(joined: Iterable[str | None], owner: str) -> str | None:
     """Returns another owner among those whose adapters have joined, None if there is none."""
     return next((one for one in joined if one not in (owner, None)), None)
+
+
+def obstacle_in(directory: str) -> str:
+    """Returns why an adapter with this state directory must not join beside those that have joined; empty if it may."""
+    with suppress(OSError):
+        for name in os.listdir(directory):
+            with suppress(OSError):
+                fd = os.open(os.path.join(directory, name, "turns"), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+                try:
+                    is_used = bool(owners(fd))
+                finally:
+                    os.close(fd)
+                if is_used and (reason := obstacle(os.path.join(directory, name))):
+                    return reason
+    return ""
 
 
 def owners_in(directory: str) -> list[str | None]:

@@ -27,6 +27,7 @@ T = TypeVar("T")
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.1
 """Seconds between two starts of a program that is being written: each pause is twice the one before."""
+_SETTLED, _TURN = Input.SETTLED, Input.TURN
 _BUG = "meets a bug of the adapter, which has logged it"
 _RESULT_BUG = Failure(f"its result {_BUG}")
 
@@ -52,6 +53,8 @@ class Work(ABC, Generic[S]):
         """
         self.answer: Deferred[Any] = Deferred()
         """What the runtime gets; the work may go on after it."""
+        self.on_over: Callable[[Any], object] = lambda _: None
+        """Told when the work is over."""
         self.life = life
         self.trace = UNTRACED
         """The runtime's span of the event."""
@@ -112,15 +115,15 @@ class Work(ABC, Generic[S]):
     def _on_done(self, step: S) -> None:
         """A program has exited, or is not waited for any longer."""
 
-    def _give_back(self) -> None:
-        """The work is over."""
-
     def _let_go(self) -> None:
         """No program is left to run: lets go of what may be large. A program that was left keeps the work."""
 
     def _lateness_before(self) -> str:
         """Returns why no program runs yet."""
         return "no time was left"
+
+    def _end_hold(self) -> None:
+        """Lets the container of the event go, which is held, or refuses it if the event has failed."""
 
     # What comes from outside
 
@@ -135,16 +138,23 @@ class Work(ABC, Generic[S]):
 
     def go(self) -> None:
         """Starts the first program: the turn has come."""
-        self._do(self.life.receive(Input.TURN_OF_LARGE if self.is_large else Input.TURN))
+        self._do(self.life.receive(Input.TURN_OF_LARGE if self.is_large else _TURN))
 
     def drop(self, why: Input) -> None:
         """ANSWERED_ELSEWHERE or RUNTIME_GONE, before the turn has come."""
         self._do(self.life.drop(why))
 
+    def refuse(self, why: str) -> None:
+        """The held container of the event must not start, or cannot start any more."""
+        is_starting = self.is_starting
+        self._restart.cancel()
+        self._do(self.life.refuse(why, is_starting=is_starting))
+
     def on_sent(self) -> None:
         """The runtime has got the answer, or never gets it."""
         self._is_sent = True
-        self._do(self.life.receive(Input.SETTLED if self._is_settled else Input.SENT))
+        is_last = self.life.state is ENDING and not self._left
+        self._do(self.life.receive(_SETTLED if is_last else Input.SENT))
 
     # Actions
 
@@ -162,7 +172,7 @@ class Work(ABC, Generic[S]):
         from v010_adapter.programs.apart import computed  # noqa: PLC0415 - only for large containers
 
         what, due = self._large
-        if self.life.is_answered:
+        if self.life.is_answered or self.life.was_held:
             due = self._runner.loop.time() + self._late_limit
         return computed(self._runner.loop, compute, due, what)
 
@@ -242,6 +252,9 @@ class Work(ABC, Generic[S]):
 
     def _answer(self) -> None:
         self._deadline.cancel()
+        if self.life.was_held:
+            self._end_hold()
+            return
         if self.life.error is not None:
             self.answer.fail(self.life.error)
             return
@@ -265,21 +278,24 @@ class Work(ABC, Generic[S]):
         timer = self._left.pop(process, None)
         if timer is not None:
             timer.cancel()
-            self._do(self.life.receive(Input.SETTLED if self._is_settled else Input.LEFT_ENDED))
-
-    @property
-    def _is_settled(self) -> bool:
-        """Whether the work waits for nothing any more. If programs work on, a delete must not overtake its create."""
-        return self.life.state is ENDING and self._is_sent and not self._left
+            is_last = self.life.state is ENDING and self._is_sent and not self._left
+            self._do(self.life.receive(_SETTLED if is_last else Input.LEFT_ENDED))
 
     def _settle(self) -> Actions | None:
+        """Ends the work if it waits for nothing any more. While programs work on, a delete must not overtake them."""
         self._let_go()
-        return self.life.receive(Input.SETTLED) if self._is_settled else None
+        if self.life.state is ENDING and self._is_sent and not self._left:
+            return self.life.receive(_SETTLED)
+        return None
 
     def _end(self) -> None:
         if self._goes_on:
-            log.info("%s: it has ended after the answer", self, extra=self.trace.extra)
-        self._give_back()
+            log.info("%s: it has ended after the %s", self, self._answer_is, extra=self.trace.extra)
+        self.on_over(self)
+
+    @property
+    def _answer_is(self) -> str:
+        return "start" if self.life.was_held else "answer"
 
     # Inputs
 
@@ -299,7 +315,8 @@ class Work(ABC, Generic[S]):
             self._detach(FAILED if isinstance(result, Failure) else DONE)
             self._do(self.life.exited(result))
 
-    def _on_time_up(self) -> None:
+    def _on_time_up(self, why: str = "") -> None:
+        """The event must be answered now: its time is up, or `why` says what else has happened."""
         if self.is_starting:
             self._restart.cancel()
             self._do(self._not_started(self._busy))
@@ -309,14 +326,14 @@ class Work(ABC, Generic[S]):
         if self.life.is_over:
             self._do(self.life.time_is_up(""))
             return
-        running, reason = self._step if self._process is not None else None, self._lateness()
+        running, reason = self._step if self._process is not None else None, why or self._lateness()
         since = self._runner.loop.time() - self._process.started if self._process is not None else math.inf
         if self._slowest is not None and self._slowest.seconds > since:
             reason += f": {self._slowest}"
         actions = self.life.time_is_up(reason)
         if self.life.state is not ENDING:
-            late = running.error(reason) if running else reason
-            log.warning("%s: %s; it goes on after the answer", self, late, extra=self.trace.extra)
+            lateness = running.error(reason) if running else reason
+            log.warning("%s: %s; it goes on after the %s", self, lateness, self._answer_is, extra=self.trace.extra)
             self._goes_on = True
         self._do(actions)
 
@@ -393,6 +410,10 @@ def _kill_if_asked(work: Work[Any]) -> None:
         work._runner.kill(work._process)
 
 
+def _free_runtime(work: Work[Any]) -> None:
+    work.answer.complete(_safely(work, "the answer of a start that is held", None, work._response))
+
+
 def _let_work(work: Work[Any]) -> None:
     work._runner.let_work(work._detach(FAILED if work.life.failures else DONE))
 
@@ -401,6 +422,7 @@ _ACTIONS: Mapping[Action, Callable[[Work[Any]], Actions | None]] = {
     Action.PREPARE: Work._begin_to_prepare,
     SPAWN: Work._start,
     Action.SET_LIMIT: Work._set_limit,
+    Action.FREE_RUNTIME: _free_runtime,
     Action.ANSWER: Work._answer,
     Action.KILL_IF_ASKED: _kill_if_asked,
     Action.LEAVE: Work._leave,

@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from v010_adapter.base import gojson
+from v010_adapter.settings import MAX_TIMEOUT
 
 LEVELS = 4
 """The levels of a hook file: the file, `when`, `annotations`, a value. A deeper value has the wrong type."""
-SECONDS = range(1, 1_000_000_001)
-"""The valid timeouts of hooks. runc fails the container at 0 and below, and overflows at nine times the maximum."""
+SECONDS = range(1, MAX_TIMEOUT + 1)
+"""The valid timeouts of hooks. runc fails the container at 0 and below."""
 
 Path: TypeAlias = tuple[str | int, ...]
 Decoder: TypeAlias = Callable[[Any, Any, Path], Any]

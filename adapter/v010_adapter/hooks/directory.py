@@ -26,6 +26,11 @@ from v010_adapter.settings import HooksSettings
 
 log = logging.getLogger(__name__)
 
+SYSTEMD_CAT = "/usr/bin/systemd-cat"
+"""The program that connects the output of another one to the journal, and becomes that program."""
+JOURNAL = "/run/systemd/journal/stdout"
+"""The socket of the journal."""
+
 HookProgram: TypeAlias = tuple[str, str, bool]
 """The path of a hook's program, its variable PATH, and whether the program runs on the node.
 
@@ -91,7 +96,14 @@ class Directories:
         self._trusted = TrustedPrograms(settings.trust)
         self._faults: dict[HookProgram, str] = {}
         """Why each program cannot be run, as of the last reading; empty if it can."""
+        self._journal_fault = ""
+        """Why the output of hooks cannot go to the journal, as of the last reading; empty if it can, or shall not."""
         self._is_read = False
+
+    @property
+    def journal(self) -> str:
+        """The path of systemd-cat if it shall run the hooks, so that their output is in the journal."""
+        return SYSTEMD_CAT if self.settings.output == "journal" and not self._journal_fault else ""
 
     def current(self) -> Matcher:
         """Returns the hooks in force, after reading all changes that were made before the call."""
@@ -106,6 +118,7 @@ class Directories:
         return self.settings.watch and (
             any(map(_Directory.has_changed, self._directories))
             or {program: self._fault(program) for program in self._faults} != self._faults
+            or self._find_journal_fault() != self._journal_fault
         )
 
     def read(self) -> Steps[None]:
@@ -118,23 +131,36 @@ class Directories:
                     yield from file.read(self._now, self.settings)
         hooks = (file.hook.hook for directory in self._directories for file in directory.files.values() if file.hook)
         self._faults = {program: self._fault(program) for program in set(map(program_of, hooks))}
+        self._journal_fault = self._find_journal_fault()
         self._report()
         yield from self._put_in_force()
         self._is_read = True
 
+    def _find_journal_fault(self) -> str:
+        """Returns why systemd-cat would fail, and every container with it."""
+        if self.settings.output != "journal":
+            return ""
+        if fault := self._program_fault((SYSTEMD_CAT, os.defpath, True)):
+            return fault
+        root = self._host_root
+        sees_run = root == "/" or os.path.isdir(os.path.join(root, "run"))  # else the program must suffice, as in a pod
+        return f"{JOURNAL} does not exist" if sees_run and not os.path.exists(paths.in_root(root, JOURNAL)) else ""
+
     def _fault(self, program: HookProgram) -> str:
+        reason = self._program_fault(program)
+        return reason and f"its program {printable(program[0])}: {reason}"
+
+    def _program_fault(self, program: HookProgram) -> str:
         path, search, runs_on_node = program
         try:
             status = os.stat(paths.in_root(self._host_root, path))
         except (OSError, ValueError) as error:
-            reason = reason_of(error)
-        else:
-            if not runs_on_node:
-                return ""
-            is_executable = stat.S_ISREG(status.st_mode) and status.st_mode & 0o111
-            trusted, root = self._trusted, self._host_root
-            reason = trusted.fault(path, status, root, search) if is_executable else "not an executable file"
-        return reason and f"its program {printable(path)}: {reason}"
+            return reason_of(error)
+        if not runs_on_node:
+            return ""
+        is_executable = stat.S_ISREG(status.st_mode) and status.st_mode & 0o111
+        trusted, root = self._trusted, self._host_root
+        return trusted.fault(path, status, root, search) if is_executable else "not an executable file"
 
     def _fault_of(self, file: HookFile) -> str:
         return self._faults[program_of(file.hook.hook)] if file.hook else ""
@@ -179,3 +205,5 @@ class Directories:
                 reason = file.error or self._fault_of(file)
                 if reason:
                     yield printable(file.path), reason
+        if self._journal_fault:
+            yield SYSTEMD_CAT, f"{self._journal_fault} (hooks.output: journal); the runtime gets what hooks print"

@@ -33,6 +33,8 @@ class Facts(NamedTuple):
     annotations: Mapping[str, str]
     command: str | None
     has_bind_mounts: bool
+    namespace: str = ""
+    """The pod's namespace, empty if it is not known."""
 
 
 def facts(pod: api.PodSandbox, container: api.Container, *, with_mounts: bool = True) -> Facts:
@@ -45,6 +47,7 @@ def facts(pod: api.PodSandbox, container: api.Container, *, with_mounts: bool = 
     return Facts(
         annotations={key: container.annotations[key] for key in container.annotations} | users,  # faster than `dict`
         command=container.args[0] if container.args else None,
+        namespace=pod.namespace,
         has_bind_mounts=with_mounts and _has_users_bind(pod, container),
     )
 

@@ -68,7 +68,7 @@ class HookFile:
             return
         if text != self._text:
             yield
-            yield from self._parse(text, precreate=settings.precreate)
+            yield from self._parse(text, settings)
         self.seen = paths.version(status) if age > paths.TIMESTAMP_STEP else None
 
     def _cannot_be_read(self, error: OSError | ValueError) -> None:
@@ -80,16 +80,17 @@ class HookFile:
         else:
             self._reject(reason)
 
-    def _parse(self, text: bytes, *, precreate: bool) -> Steps[None]:
+    def _parse(self, text: bytes, settings: HooksSettings) -> Steps[None]:
         try:
-            hook = (yield from model.parse(text, precreate=precreate)) if text else None
+            hook = (yield from model.parse(text, precreate=settings.precreate)) if text else None
         except HookError as error:
             self._reject(str(error))
         except Exception as error:  # a bug that one file triggers must not affect other files
             log.exception("%s", printable(self.path))
             self._reject(f"a bug: {error!r}")
         else:
-            self.hook = NamedHook(self.name, printable(self.path), hook) if hook else None
+            own = settings.timeout, settings.not_in_of(self.name)
+            self.hook = NamedHook(self.name, printable(self.path), hook, *own) if hook else None
             self.masks, self.error = not text, ""
         self._text = text
 

@@ -5,13 +5,15 @@ Source: go.podman.io/common/pkg/hooks, hooks.go (Manager.Hooks) and 1.0.0/when.g
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Set
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 from nri.proto import nri_pb2 as api
+from nri.text import printable
 from v010_adapter.hooks.facts import Facts
-from v010_adapter.hooks.model import STAGES, Hook, When
+from v010_adapter.hooks.model import IN_CONTAINER, RUNTIME_STAGES, STAGES, Hook, When
 from v010_adapter.hooks.patterns import Patterns
 from v010_adapter.hooks.steps import Steps
 
@@ -42,11 +44,31 @@ Condition: TypeAlias = str | tuple[str, str] | Commands
 
 
 class NamedHook(NamedTuple):
-    """A hook with its file: the file's name, and its path for messages."""
+    """A hook as it is in force: with its file's name, the file's path for messages, and what the configuration adds."""
 
     file: str
     path: str
     hook: Hook
+    default_timeout: int = 0
+    """The seconds that count if the file has no timeout, 0 for none."""
+    not_in: Set[str] = frozenset()
+    """The namespaces whose containers do not get the hook."""
+
+    @property
+    def timeout(self) -> int | None:
+        """The seconds after which the hook is killed, None for no limit."""
+        return self.hook.timeout or self.default_timeout or None
+
+
+class Place(NamedTuple):
+    """The place of a hook in a container, as the OCI runtime's errors name it. Hooks of a stage count from 0."""
+
+    stage: str
+    number: int
+    file: str
+
+    def __str__(self) -> str:
+        return f"{self.stage} #{self.number}: {self.file}"
 
 
 class Decision(NamedTuple):
@@ -129,8 +151,8 @@ class Matcher:
 
     def choice(self, facts: Facts) -> bytes:
         """Returns for each hook, in order, 1 if the container gets the hook, else 0."""
-        holding = self._find(facts).keys()
-        return bytes(rule.holds(holding) for rule in self._rules)
+        holding, namespace = self._find(facts).keys(), facts.namespace
+        return bytes(rule.holds(holding) and namespace not in rule.named.not_in for rule in self._rules)
 
     def chosen(self, choice: bytes) -> list[NamedHook]:
         """Returns the hooks of a choice."""
@@ -186,16 +208,48 @@ class Matcher:
         }
 
 
-def adjustment(hooks: Iterable[NamedHook]) -> api.ContainerAdjustment | None:
-    """Returns the adjustment that injects hooks in their order, None if there is nothing to inject."""
+def adjustment(hooks: Iterable[NamedHook], journal: str = "") -> api.ContainerAdjustment | None:
+    """Returns the adjustment that injects hooks in their order, None if there is nothing to inject.
+
+    `journal` is the path of systemd-cat if it shall run the hooks, so that their output is in the journal.
+    """
     adjusted = api.ContainerAdjustment()
-    for _, _, hook in hooks:
-        timeout = None if hook.timeout is None else api.OptionalInt(value=hook.timeout)
-        message = api.Hook(path=hook.path, args=hook.args, env=hook.env, timeout=timeout)
+    for named in hooks:
+        _, _, hook, default_timeout, _ = named
+        timeout = hook.timeout or default_timeout
+        limit = api.OptionalInt(value=timeout) if timeout else None
+        message = api.Hook(path=hook.path, args=hook.args, env=hook.env, timeout=limit)
+        logged = _logged(message, named.file, journal) if journal else message
         for stage in hook.stages:
             if stage in STAGES:
-                getattr(adjusted.hooks, STAGES[stage]).append(message)
+                getattr(adjusted.hooks, STAGES[stage]).append(message if stage == IN_CONTAINER else logged)
     return adjusted if adjusted.HasField("hooks") else None
+
+
+def _logged(message: api.Hook, file: str, journal: str) -> api.Hook:
+    """Returns the hook as systemd-cat runs it: with the same stdin, variables and pid, and its path as argv[0]."""
+    args = ["systemd-cat", "-t", printable(file), message.path, *message.args[1:]]
+    timeout = message.timeout if message.HasField("timeout") else None
+    return api.Hook(path=journal, args=args, env=message.env, timeout=timeout)
+
+
+def counts(hooks: api.Hooks) -> Counter[str]:
+    """Returns the number of hooks at each stage, by NRI's field."""
+    return Counter({field.name: len(listed) for field, listed in hooks.ListFields()})
+
+
+def places(hooks: Iterable[NamedHook], before: Counter[str]) -> list[Place]:
+    """Returns the places of injected hooks, in the order of the stages; `before` counts the hooks that come first."""
+    by_field: dict[str, list[str]] = {field: [] for field in RUNTIME_STAGES}
+    for named in hooks:
+        for stage in named.hook.stages:
+            if stage in STAGES:
+                by_field[STAGES[stage]].append(named.file)
+    return [
+        Place(RUNTIME_STAGES[field], number, file)
+        for field, files in by_field.items()
+        for number, file in enumerate(files, before[field])
+    ]
 
 
 def _conditions(when: When) -> Iterator[Condition]:
@@ -210,9 +264,25 @@ def _conditions(when: When) -> Iterator[Condition]:
         yield NO_CONDITION
 
 
+def awaited(named: NamedHook) -> str:
+    """Returns in words the conditions of a hook, without the veto of the configuration."""
+    when = named.hook.when
+    return (" or " if when.any_of else " and ").join(map(_awaited, dict.fromkeys(_conditions(when))))
+
+
+def _awaited(condition: Condition) -> str:
+    if isinstance(condition, Commands):
+        return f"a command that matches {' or '.join(map(_quoted, condition.patterns))}"
+    if isinstance(condition, tuple):
+        return f"an annotation that matches {_pair(*condition)}"
+    return {ALWAYS: "every container", BIND_MOUNTS: "bind mounts"}.get(condition, condition)
+
+
 def _decision(
     rule: _Rule, facts: Facts, found: Mapping[Condition, str], unknown: Callable[[Condition], str]
 ) -> Decision:
+    if facts.namespace in rule.named.not_in:
+        return Decision(rule.named, False, f"the pod's namespace is {_quoted(facts.namespace)} (notIn)")
     matched = rule.holds(found.keys())
     open_ = {one: why for one in rule.conditions if one not in found and (why := unknown(one))}
     if open_ and not matched and rule.holds(found.keys() | open_.keys()):

@@ -17,6 +17,10 @@ from v010_adapter.oci.sizes import MAX_PATH
 STAGES = {field.json_name: field.name for field in api.Hooks.DESCRIPTOR.fields}
 """NRI's field for each stage that runtimes know."""
 STAGES["prestart"] = STAGES["createRuntime"]  # as upstream does: these deprecated hooks run at the same moment
+RUNTIME_STAGES = {field: stage for stage, field in STAGES.items()}
+"""The runtimes' name of each of NRI's fields, in the order of the stages."""
+IN_CONTAINER = "startContainer"
+"""The stage whose hooks run in the container."""
 PRECREATE = "precreate"
 """A stage of podman's that runtimes do not know. A file may have it only if the caller allows it."""
 

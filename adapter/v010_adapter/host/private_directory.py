@@ -39,6 +39,19 @@ def open_directory(directory: str, trust: Trust = strict, flags: int = 0) -> Ite
         os.close(fd)
 
 
+def fault_of_file(status: os.stat_result, trust: Trust = strict) -> str:
+    """Returns why a file in such a directory is not believed, empty if it is. Others may have had the directory."""
+    if status.st_nlink > 1:
+        return "has another hard link"
+    if not stat.S_ISREG(status.st_mode):
+        return "is no regular file"
+    if trust is off:
+        return ""
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return "is writable for others"
+    return next(foreign("", status, with_acl=False), "")
+
+
 def short_path(fd: int, name: str = "") -> str:
     """Returns a short path of an open directory, or of a file in it: the path of a socket has 107 bytes at most."""
     return f"/proc/self/fd/{fd}/{name}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ from v010_adapter.host.mount_namespace import OWN
 from v010_adapter.host.trust import Trust, judge, strict
 from v010_adapter.settings.schema import DEFAULT_CONF_JSON as DEFAULT_CONF_JSON
 from v010_adapter.settings.schema import FIELDS
+from v010_adapter.settings.schema import MAX_TIMEOUT as MAX_TIMEOUT
 from v010_adapter.settings.schema import RELOADED as RELOADED
 from v010_adapter.settings.schema import SCHEMA as SCHEMA
 
@@ -46,6 +48,7 @@ class LegacySettings(NamedTuple):
     """The settings in `legacy:`, and `trust`, which decides whether a file may be used. Times are in seconds.
 
     `config` is empty if the key has an error: the default list must not run in place of the configured one.
+    `hold_after` is None if no container is held, and infinite if one is held when the time of its event is up.
     """
 
     config: str = DEFAULT_CONF_JSON
@@ -56,6 +59,9 @@ class LegacySettings(NamedTuple):
     timeout: float = 0
     kill_on_timeout: bool = False
     late_limit: float = 30
+    hold_after: float | None = math.inf
+    hold_limit: float = 30
+    hold_at_once: int = 32
     exempt: frozenset[str] = frozenset()
     environment: Mapping[str, str] = {}
     metadata_prefix: str = ""
@@ -70,11 +76,19 @@ class LegacySettings(NamedTuple):
         return getattr(self, name) if own is None else own
 
 
+class HookFileSettings(NamedTuple):
+    """The settings of one hook file. None means that the setting in `hooks:` counts."""
+
+    not_in: frozenset[str] | None = None
+
+
 class HooksSettings(NamedTuple):
     """The settings in `hooks:`, `trust`, which decides whether a file may be used, and `watch` of the command line.
 
     `enabled` is None if the runtime decides. `precreate`: whether precreate hooks run. `fail_create`: whether a
     container fails when a precreate hook fails. `standby`: how many processes of each precreate hook stand by.
+    `timeout`: the seconds of a hook whose file has no timeout, 0 for no limit. `output`: where what hooks print goes.
+    `not_in`: the namespaces whose containers get no hooks. `files`: the settings of hook files, by their names.
     `pod_annotations`: whether a container gets the pod's annotations for which it gets hooks.
     """
 
@@ -84,8 +98,17 @@ class HooksSettings(NamedTuple):
     precreate: bool = False
     fail_create: bool = True
     standby: int = 0
+    timeout: int = 0
+    output: str = "runtime"
+    not_in: frozenset[str] = frozenset()
+    files: Mapping[str, HookFileSettings] = {}
     pod_annotations: bool = False
     trust: Trust = strict
+
+    def not_in_of(self, file: str) -> frozenset[str]:
+        """Returns the namespaces without the hook of a file: the file's own setting, else the one for all files."""
+        own = self.files[file].not_in if file in self.files else None
+        return self.not_in if own is None else own
 
 
 class LogSettings(NamedTuple):
@@ -233,8 +256,13 @@ def _settings(values: dict[str, Any]) -> Settings:
     legacy = _fields(values.get("legacy", {}))
     plugins = legacy.pop("plugins", {}).items()
     legacy["plugins"] = {type_: PluginSettings(**_fields(plugin)) for type_, plugin in plugins}
-    hooks = HooksSettings(**_fields(values.get("hooks", {})), trust=trust)
-    own = Settings(legacy=LegacySettings(**legacy, trust=trust), hooks=hooks, log=LogSettings(**values.get("log", {})))
+    hooks = _fields(values.get("hooks", {}))
+    hooks["files"] = {name: HookFileSettings(**_fields(file)) for name, file in hooks.pop("files", {}).items()}
+    own = Settings(
+        legacy=LegacySettings(**legacy, trust=trust),
+        hooks=HooksSettings(**hooks, trust=trust),
+        log=LogSettings(**values.get("log", {})),
+    )
     for field, key in _KEYS.items():
         section, _, name = key.rpartition(".")
         of_section = values.get(section, {}) if section else values

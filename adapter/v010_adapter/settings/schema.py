@@ -13,8 +13,13 @@ from v010_adapter.host.mount_namespace import OWN
 from v010_adapter.host.trust import off, strict
 
 DEFAULT_CONF_JSON = "/etc/nri/conf.json"
+MAX_LIMIT, MAX_HELD = 90.0, 32
+"""Maximum seconds of a hold, and the maximum number of holds: those of `nri.holding`, which is loaded only to hold."""
 MAX_STANDBY = 100
 """Maximum number of processes of one program that stand by. A larger number is taken as a mistake."""
+
+MAX_TIMEOUT = 1_000_000_000
+"""Maximum seconds of a hook's timeout. runc overflows at nine times of it."""
 
 Check: TypeAlias = Callable[[Any], Any]
 """Returns the setting for a YAML value. Raises an exception whose text says what is wrong."""
@@ -66,6 +71,18 @@ _seconds = _must("a number of seconds, 0 or more", _is_duration, float)
 _age = _must("a number of seconds, 1 or more", lambda value: _is_duration(value) and value >= 1, float)
 _processes = _must(f"a number of processes, 0 to {MAX_STANDBY}", lambda v: type(v) is int and 0 <= v <= MAX_STANDBY)
 _auto_seconds = _auto_or("or a number of seconds, 0 or more", _is_duration, float)
+_hold_after = _must(
+    "auto, never, or a number of seconds, 0 or more",
+    lambda value: value in ("auto", "never") or _is_duration(value),
+    lambda value: None if value == "never" else float("inf") if value == "auto" else float(value),
+)
+_hold_limit = _must(
+    f"a number of seconds, 1 to {MAX_LIMIT:g}", lambda v: _is_duration(v) and 1 <= v <= MAX_LIMIT, float
+)
+_at_once = _must(f"a number of containers, 1 to {MAX_HELD}", lambda v: type(v) is int and 1 <= v <= MAX_HELD)
+_whole_seconds = _must(
+    f"whole seconds, 0 to {MAX_TIMEOUT}", lambda value: type(value) is int and 0 <= value <= MAX_TIMEOUT
+)
 _text = _must("a text without a NUL character", _is_text)
 _path = _must("an absolute path without a NUL character", _is_path)
 _paths = _must("a list of absolute paths without NUL characters", _is_list_of(_is_path), tuple)
@@ -153,6 +170,11 @@ SCHEMA: dict[str, Any] = {
         **_PLUGIN,
         "standbyMaxAge": Key(_age, "300", "seconds until a process that stands by is replaced, also a hook's"),
         "lateLimit": Key(_seconds, "30", "seconds after which a late chain continues without a plugin"),
+        "holdAfter": Key(
+            _hold_after, "auto", "seconds until a start is held; 0: at once; auto: at the deadline; never"
+        ),
+        "holdLimit": Key(_hold_limit, "30", f"seconds that a start is held at most; up to {MAX_LIMIT:g}"),
+        "holdAtOnce": Key(_at_once, "32", f"containers that are held at once; up to {MAX_HELD}"),
         "exempt": Key(_namespaces, "[]", "namespaces whose pods start and end whatever becomes of plugins"),
         "environment": Key(_environment, "{}", "variables that plugins get besides PATH"),
         "metadataPrefix": Key(_text, '""', "e.g. nri.example.com/: annotations for metadata; others are removed"),
@@ -166,6 +188,10 @@ SCHEMA: dict[str, Any] = {
         "precreate": Key(_boolean, "false", "run precreate hooks"),
         "onFailure": Key(_fails, "fail", "fail | ignore: a precreate hook that failed, a too large container"),
         "standby": Key(_processes, "0", "processes of each precreate hook that are started ahead"),
+        "timeout": Key(_whole_seconds, "0", "seconds for a hook whose file has no timeout; 0: without limit"),
+        "output": _words("runtime | journal", "runtime", "; journal: what a hook prints is in the journal"),
+        "notIn": Key(_namespaces, "[]", "namespaces whose containers get no hooks"),
+        "files": {"*": {"notIn": Key(_namespaces, "[]", "namespaces whose containers do not get the hook")}},
         "podAnnotations": Key(_boolean, "false", "give a container the pod's annotations that its hooks match"),
     },
     "runtime": {

@@ -57,6 +57,8 @@ class Ledger:
         self._foreign: set[str] = set()
         """The names of the files that another version of the adapter has written, in another format."""
         self._on_read: list[Callable[[], object]] = []
+        self._has_told_read = False
+        """Whether these have been called already, when not all files could be read."""
         self._on_written: list[Callable[[], object]] = []
         self._work: Iterator[int] | None = None
         """What makes, writes and reads records, and yields the bytes of each: it runs in slices."""
@@ -64,12 +66,19 @@ class Ledger:
         """When that begins again."""
         self.fault = ""
         """Why a kill of this process would forget what is owed, or repeat what is done; empty if it would not."""
+        self.on_fault: Callable[[bool], object] = lambda is_so: None
+        """Told whether there is such a reason, when that changes."""
         self.read_all()
 
     def __contains__(self, id_: str) -> bool:
         """Whether some plugin is owed a delete for the id."""
         record = self._records.get(id_)
         return record is not None and bool(record.owed)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether all files have been read, perhaps a while ago."""
+        return self._is_read
 
     @property
     def is_current(self) -> bool:
@@ -161,11 +170,11 @@ class Ledger:
 
     # Reading
 
-    def refresh(self, target: Target) -> None:
-        """Reads the file of an id, if it may have more than memory."""
+    def refresh(self, target: Target, *, is_locked: bool = False) -> None:
+        """Reads the file of an id, if it may have more than memory. `is_locked` is whether the caller has its lock."""
         if self._is_shared or not self._is_read:
             record = self._records.get(target.id)
-            self._read(record.name if record else records.name_of(target), target.id)
+            self._read(record.name if record else records.name_of(target), target.id, is_locked=is_locked)
 
     def expect_changes(self, is_shared: bool, is_remade: bool) -> None:
         """Other adapters may have written records, or may write them. `is_remade`: the directory was removed."""
@@ -176,9 +185,13 @@ class Ledger:
             self.read_all()
 
     def read_all(self, then: Callable[[], object] | None = None) -> None:
-        """Reads all records, in slices, and calls back after the last one."""
+        """Reads all records, in slices, and calls back after the last one.
+
+        If some cannot be read, memory counts: it calls back, and once more when they have been read.
+        """
         self._is_read = False
-        self._on_read = [then] if then is not None else self._on_read
+        if then is not None:
+            self._on_read, self._has_told_read = [then], False
         self._begin_work()
 
     def _names(self, prefix: str) -> list[str] | None:
@@ -189,7 +202,7 @@ class Ledger:
             self._complain(error)
             return None
 
-    def _read(self, name: str, id_: str = "") -> int:
+    def _read(self, name: str, id_: str = "", *, is_locked: bool = False) -> int:
         """Takes what a file has into memory; returns the bytes of the file, -1 if it cannot be read."""
         try:
             text = self._directory.read(name)
@@ -202,7 +215,7 @@ class Ledger:
         if id_ in self._unwritten:
             pass  # memory counts
         elif text is not None and found is None:
-            self._mend(name, text, known)
+            self._mend(name, text, known, is_locked=is_locked)
         elif known is not None:
             owed = found.owed if found is not None else {}
             known.owed = {key: create for key, create in owed.items() if key not in known.running}
@@ -210,13 +223,18 @@ class Ledger:
             self._records[id_] = found
         return len(text or b"")
 
-    def _mend(self, name: str, text: bytes, known: Record | None) -> None:
+    def _mend(self, name: str, text: bytes, known: Record | None, *, is_locked: bool) -> None:
         """A file is damaged: it is written again. If it is unknown here and to others, it is removed.
+
+        Beside others, whoever has the lock of the id writes it: another one may have run the deletes meanwhile.
 
         A file in another format is left as it is, unless memory has a record with this name.
         """
         if known is not None and (known.owed or known.running):
-            self._write_later(known)
+            if is_locked:
+                self._write(known)
+            elif not self._is_shared:
+                self._write_later(known)
         elif (number := records.format_of(text)) not in (0, records.FORMAT):
             if name not in self._foreign:
                 log.warning(FOREIGN, self._directory.path, name, number)
@@ -252,9 +270,21 @@ class Ledger:
 
     def when_written(self, callback: Callable[[], object]) -> None:
         """Calls back when no file is to be written: at once, if they are few."""
-        self._on_written = [callback]
+        self._on_written.append(callback)
         self._begin_work()
         self._is_done(self._write_each())
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether other adapters would need records that this process cannot write."""
+        return self._is_shared and bool(self._unwritten)
+
+    def when_not_needed(self, callback: Callable[[], object]) -> None:
+        """Calls back, at once or later, when other adapters can read all records."""
+        if self.is_needed:
+            self.when_written(callback)
+        else:
+            callback()
 
     def write_now(self) -> None:
         """The process ends: writes what is to be written later."""
@@ -311,8 +341,11 @@ class Ledger:
         elif self.fault:
             log.info("the records have all that is owed again")
             self.fault = ""
-        while self._on_read:
-            self._on_read.pop()()
+            self.on_fault(False)
+        callbacks = self._on_read if self._is_read or not self._has_told_read else []
+        self._on_read, self._has_told_read = [] if self._is_read else self._on_read, True
+        for callback in callbacks:
+            callback()
 
     def _read_each(self) -> Iterator[int]:
         names = self._names(records.PREFIX)
@@ -332,4 +365,5 @@ class Ledger:
             text = f"{self._directory.path}/{name}: {reason_of(error)}: {FORGOTTEN}"
             if not self.fault:
                 log.warning("%s", text)
+                self.on_fault(True)
             self.fault = text

@@ -24,6 +24,7 @@ FORGOTTEN = "what is owed is forgotten with this process (state.directory)"
 _NEW = "new."
 _SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _SAFELY
+ROOM = 8 << 10
 MARK = "joined-before"
 RUN, LASTING = "/run/", "/var/lib/"
 """The first is empty after a boot, so the mark of a state directory there is below the second in its place."""
@@ -38,6 +39,10 @@ def file_name(text: str) -> str:
     import hashlib  # noqa: PLC0415 - no runtime in use has such ids
 
     return "=" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class RefusedError(PermissionError):
+    """A file that others than root and this process's user could have written."""
 
 
 class RuntimeDirectory:
@@ -55,25 +60,36 @@ class RuntimeDirectory:
         self._marks = os.path.join(self.path, MARK), os.path.join(self._lasting, f"{MARK}-{file_name(runtime)}")
         self.fd = -1
         """The descriptor of the directory, -1 if it cannot be used."""
+        self.is_new = True
+        """Whether `open` has found another directory than it had open before."""
+        self._was_marked = False
+        """Whether this process knows that an adapter has been on this node."""
         self.fault = ""
         self._new = f"{_NEW}{os.urandom(6).hex()}"
         """The file that replaces another one when it is whole. Each process has its own."""
 
     def open(self) -> bool:
         """Opens the directory, which is made if it is missing; returns whether it can be used."""
-        self.close()
+        before, self.fd = self.fd, -1
         try:
             with (
                 private_directory.open_directory(self._above, self._trust),
                 private_directory.open_directory(self.path, self._trust, os.O_NOFOLLOW) as fd,
             ):
                 self.fd = os.dup(fd)
+                self.is_new = before < 0 or not os.path.sameopenfile(before, fd)
+                if self.is_new and self._was_marked:
+                    self.mark()
         except (ConfigError, OSError) as error:
             text = f"{error if isinstance(error, ConfigError) else reason_of(error)}: {FORGOTTEN}"
             if text != self.fault:
                 log.warning("%s", text)
             self.fault = text
+            self.close()
             return False
+        finally:
+            if before >= 0:
+                os.close(before)
         self.fault = ""
         return True
 
@@ -92,8 +108,18 @@ class RuntimeDirectory:
             self.fd = -1
 
     def open_file(self, name: str, flags: int) -> int:
-        """Returns the descriptor of a file in the directory. A new file gets the mode 0600. Raises OSError."""
-        return os.open(name, flags | _SAFELY, 0o600, dir_fd=self.fd)
+        """Returns the descriptor of a file in the directory. A new file gets the mode 0600.
+
+        Raises OSError, a `RefusedError` for a file that others could have written.
+        """
+        fd = os.open(name, flags | _SAFELY, 0o600, dir_fd=self.fd)
+        try:
+            if reason := private_directory.fault_of_file(os.fstat(fd), self._trust):
+                raise RefusedError(errno.EPERM, reason)
+        except OSError:
+            os.close(fd)
+            raise
+        return fd
 
     def names(self, prefix: str, *, is_alone: bool) -> list[str]:
         """Returns the names of the files that begin with a prefix. Raises OSError.
@@ -109,10 +135,16 @@ class RuntimeDirectory:
         return []
 
     def read(self, name: str) -> bytes | None:
-        """Returns a file, None if there is none. Raises OSError, also if the directory was removed with all files."""
+        """Returns a file, None if there is none; one that others could have written is empty.
+
+        Raises OSError, also if the directory was removed with all files.
+        """
         try:
             with open(self.open_file(name, os.O_RDONLY), "rb", buffering=0) as file:
                 return file.read()
+        except RefusedError as error:
+            log.warning("%s/%s: %s: it is not used", self.path, name, error.strerror)
+            return b""
         except FileNotFoundError:
             if os.fstat(self.fd).st_nlink == 0:
                 raise
@@ -138,10 +170,12 @@ class RuntimeDirectory:
     @property
     def is_marked(self) -> bool:
         """Whether an adapter has called `mark`, in this boot or in an earlier one."""
-        return any(map(os.path.lexists, self._marks))
+        self._was_marked = self._was_marked or any(map(os.path.lexists, self._marks))
+        return self._was_marked
 
     def mark(self) -> None:
         """Notes that an adapter has been on this node. Raises ConfigError, OSError."""
+        self._was_marked = True
         for directory, path in zip((self.path, self._lasting), self._marks, strict=True):
             with private_directory.open_directory(directory, self._trust) as fd:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -159,10 +193,22 @@ class RuntimeDirectory:
                     shutil.rmtree(place, ignore_errors=True)
 
 
+def probe(directory: str) -> None:
+    """Tries whether there is room for a line of `turns` and a record. Raises OSError."""
+    path = os.path.join(directory, f"{_NEW}{os.urandom(6).hex()}")
+    fd = os.open(path, _WRITE_NEW | os.O_EXCL, 0o600)
+    try:
+        if os.write(fd, bytes(ROOM)) < ROOM:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    finally:
+        os.close(fd)
+        os.unlink(path)
+
+
 def _boot() -> str:
     """Returns a word for this boot."""
     try:
         with open(BOOT_ID, encoding="ascii") as file:
-            return file.read(8)
+            return file.read(36)
     except (OSError, ValueError):
         return "unknown"

@@ -93,17 +93,18 @@ byte ev=NONE, asked=NONE; byte living=NONE; bool evfail[E], over=0; byte begun[L
 byte ncreate[E], ndel[LIVES], nsent[E]; bool waited[E], cutnote, cutdel[LIVES], cutans[E], got_well[E];
 byte kills=KILLS, stops=STOPS, losses=LOSSES;
 
+/* an older note does not replace a younger one; of an event that was read too late, no note replaces one that perhaps is younger */
 #ifdef OLDER
-#define OLDNOTE(t_) false
+#define YOUNGER(t_) false
 #else
-#define OLDNOTE(t_) (n_by!=NONE && n_at>(t_))       /* an older note does not replace a younger one */
+#define YOUNGER(t_) (n_by!=NONE && n_at>(t_))
 #endif
 #ifdef LATENOTES
-#define LATENOTE(a_,e_) false
+#define BEFORE(a_,e_,t_) (t_)
 #else
-#define LATENOTE(a_,e_) readlate[X(a_,e_)]          /* an event that was read too late is not noted */
+#define BEFORE(a_,e_,t_) (readlate[X(a_,e_)] -> qui[X(a_,e_)] : (t_))
 #endif
-#define writenote(e_,t_,a_,s_) if :: OLDNOTE(t_) || LATENOTE(a_,e_) -> skip :: else -> n_ev=e_; n_at=t_; n_by=a_; n_st=s_ fi
+#define writenote(e_,t_,a_,s_) if :: YOUNGER(BEFORE(a_,e_,t_)) -> skip :: else -> n_ev=e_; n_at=t_; n_by=a_; n_st=s_ fi
 /* st: what the note of another adapter tells a: 0 none 1 BEGUN 2 ANSWERED 3 FAILED 4 LATER */
 inline noteof(a_,e_) {
   st=0;

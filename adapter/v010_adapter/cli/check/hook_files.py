@@ -15,7 +15,7 @@ from v010_adapter.cli.terminal import announce_if_slow
 from v010_adapter.errors import reason_of
 from v010_adapter.hooks import keys, model, patterns
 from v010_adapter.hooks.decode import Document, HookError
-from v010_adapter.hooks.directory import Directories, program_of
+from v010_adapter.hooks.directory import SYSTEMD_CAT, Directories, program_of
 from v010_adapter.hooks.facts import Facts
 from v010_adapter.hooks.file import MAX_SIZE
 from v010_adapter.hooks.match import NOT_ALWAYS
@@ -24,6 +24,14 @@ from v010_adapter.host import paths
 from v010_adapter.host.trust import interpreters
 from v010_adapter.settings import HooksSettings
 
+LONG = 90
+"""Seconds of all hooks' limits from which on they are reported."""
+KUBELETS_LIMIT = 120
+"""Seconds for which a kubelet waits for a call by default (`runtimeRequestTimeout`)."""
+UNCOUNTED = ("poststop", model.PRECREATE)
+"""No creation waits for poststop hooks, and precreate hooks end with their event."""
+NAMED = 5
+"""Maximum number of files that one result names."""
 LARGE = 1000
 """RE2 instructions of a pattern that is reported. In the worst case, an instruction takes 0.3 ms for 256 KiB of
 annotations, which a pod may have."""
@@ -39,7 +47,8 @@ class HookFiles:
         self._runtimes = runtimes
         hooks = Directories(self._settings, host_root)
         decisions = hooks.current().explain(Facts({}, None, has_bind_mounts=False))
-        self.in_force = {decision.named.path: decision.named.hook for decision in decisions}
+        self._hooks = [decision.named for decision in decisions]
+        self.in_force = {named.path: named.hook for named in self._hooks}
         self._reasons = hooks.problems
 
     def entries(self) -> Iterator[Item]:
@@ -54,6 +63,35 @@ class HookFiles:
                     yield from self._file(file)
             for other in sorted({*_files(directory, "*.[jJ][sS][oO][nN]")}.difference(files)):
                 yield Item(NOTE, "not a hook file: its name does not end in .json", other)
+        yield from self._settings_of_no_file()
+        yield from self._journal()
+        yield from self._limits()
+
+    def _settings_of_no_file(self) -> Iterator[Item]:
+        known = {os.path.basename(file) for directory in self._settings.directories for file in _files(directory)}
+        for name in self._settings.files if self._settings.directories else ():
+            if name not in known:
+                yield Item(NOTE, f"{name}: has settings (hooks.files), but is in none of the directories")
+
+    def _journal(self) -> Iterator[Item]:
+        """Yields whether the output of hooks can go to the journal, if it shall."""
+        if self._settings.output == "journal" and self._settings.directories:
+            reason = self._reasons.get(SYSTEMD_CAT)
+            yield Item(PROBLEM, reason, SYSTEMD_CAT) if reason else Item(OK, "what hooks print goes to the journal")
+
+    def _limits(self) -> Iterator[Item]:
+        """Yields how long the hooks of a container that gets all of them can take; or which have no limit."""
+        waiting = [named for named in self._hooks for stage in named.hook.stages if stage not in UNCOUNTED]
+        unlimited = list(dict.fromkeys(named.file for named in waiting if named.timeout is None))
+        total = sum(named.timeout or 0 for named in waiting)
+        text = f"the limits of all hooks but poststop add up to {total} s"
+        if unlimited:
+            hangs = "a hook that hangs blocks its container for ever (hooks.timeout)"
+            yield Item(NOTE, f"no limit: {_some(unlimited)}: {hangs}")
+        if total >= LONG:
+            yield Item(NOTE, f"{text}; a kubelet waits {KUBELETS_LIMIT} s for a call")
+        elif waiting and not unlimited:
+            yield Item(OK, text)
 
     def paths(self) -> Iterator[tuple[str, str]]:
         """Yields each file, and each program of the hooks in force, with its root directory."""
@@ -140,6 +178,11 @@ class HookFiles:
         fault = not _is_about_path(found) and paths.start_fault(hook.path, self._host_root)
         if fault:
             yield Item(PROBLEM, f"its program {hook.path} {fault}", file)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = [f"and {len(names) - NAMED} more"] if len(names) > NAMED else []
+    return ", ".join([*names[:NAMED], *more])
 
 
 def _has_condition(hook: Hook) -> bool:

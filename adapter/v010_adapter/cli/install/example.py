@@ -14,6 +14,8 @@ HEADER = """\
 """
 COLUMN = 36
 RESTART = " (restart)"
+BY = {"plugins": "by type", "files": "by name"}
+"""What the keys of a mapping of settings are."""
 
 
 def text() -> str:
@@ -35,7 +37,7 @@ def _lines(schema: Mapping[str, Any], indent: str, mark: str) -> Iterator[str]:
         if not isinstance(key, dict):
             yield f"{f'{indent}{name}: {key.default} ':{COLUMN}}# {key.text}{mark}"
         elif "*" in key:
-            yield f"{f'{indent}{name}: {{}} ':{COLUMN}}# by type: {', '.join(key['*'])}{mark}"
+            yield f"{f'{indent}{name}: {{}} ':{COLUMN}}# {BY[name]}: {', '.join(key['*'])}{mark}"
         else:
             yield f"{indent}{name}:"
             yield from _lines(key, f"{indent}  ", "" if name in RELOADED else mark)

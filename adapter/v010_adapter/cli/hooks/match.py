@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-import logging
-import os
+import sys
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from nri.proto import nri_pb2 as api
-from v010_adapter import container_files, settings
+from v010_adapter import container_files
 from v010_adapter.cli import arguments
-from v010_adapter.cli.arguments import Parser
+from v010_adapter.cli.hooks import crictl
 from v010_adapter.cli.terminal import announce_if_slow
 from v010_adapter.container_files import Described
-from v010_adapter.errors import ConfigError
 from v010_adapter.hooks import keys
 from v010_adapter.hooks.directory import Directories
-from v010_adapter.hooks.facts import facts
-from v010_adapter.hooks.match import BIND_MOUNTS, Commands, Condition, Decision, Matcher, adjustment
-from v010_adapter.hooks.model import PRECREATE
+from v010_adapter.hooks.facts import Facts, facts
+from v010_adapter.hooks.match import (
+    BIND_MOUNTS,
+    Commands,
+    Condition,
+    Decision,
+    Matcher,
+    NamedHook,
+    adjustment,
+    counts,
+    places,
+)
+from v010_adapter.hooks.model import PRECREATE, RUNTIME_STAGES
 from v010_adapter.monitoring.sanitize import show, show_json
+from v010_adapter.settings import Settings
 
 UNDECIDED = 3
 """The exit code if it is unknown whether the container gets a hook."""
@@ -32,19 +41,40 @@ UNSEEN = (
 VERDICTS = {True: "yes", False: "no", None: "unknown"}
 
 
+class Injected(NamedTuple):
+    """A hook at a stage of a container, with the number in the OCI runtime's errors; None: the container lacks it."""
+
+    stage: str
+    number: int | None
+    file: str
+    hook: api.Hook
+
+
 class MatchResult(NamedTuple):
-    """The decisions on a container, the hook files that cannot be used, and the adjustment."""
+    """The decisions on a container, the hook files that cannot be used, and what is injected."""
 
     described: Described
     decisions: list[Decision]
     problems: dict[str, str]
     adjustment: api.ContainerAdjustment
+    injected: list[Injected]
     matcher: Matcher
 
 
-def main(options: Namespace) -> int:
-    logging.getLogger("v010_adapter").addHandler(logging.NullHandler())  # problems are in the output
-    result = _match(options)
+def described(options: Namespace) -> Described | None:
+    """Returns the container that the arguments name; None, after a message, if crictl is needed and missing."""
+    if not options.id:
+        return container_files.read(options.container, options.pod, options.name, options.command)
+    if crictl.is_there():
+        return crictl.inspect(options.id)
+    show(f"{crictl.CRICTL} is not in PATH. Where it is, these commands show the container and its pod:", out=sys.stderr)
+    show(*(f"  {line}" for line in crictl.commands(options.id)), out=sys.stderr)
+    return None
+
+
+def show_match(config: Settings, directories: Directories, described: Described, options: Namespace) -> int:
+    """Prints which hooks the container gets; returns the exit code."""
+    result = _match(config, directories, described)
     if options.output == "json":
         show_json(_as_json(result))
     else:
@@ -54,44 +84,54 @@ def main(options: Namespace) -> int:
     return UNDECIDED if any(one.matched is None for one in result.decisions) else arguments.FINE
 
 
-def parser() -> Parser:
-    made = Parser(
-        "hooks",
-        "Shows which hooks a container gets, and why not the others.",
-        f"{container_files.FORMS} Exit codes: 0 every hook is decided, 1 a hook file cannot be used, 2 unusable "
-        f"arguments, {UNDECIDED} a hook is undecided.",
-    )
-    made.usage = "v010-adapter hooks match [-h] -container FILE [OPTION ...]"
-    made.add_argument("match", choices=["match"], metavar="match", help="the only subcommand")
-    made.flag("container", "the file with the container", metavar="FILE", required=True)
-    made.shared("pod", "name", "command")
-    text = "a directory of hook files; may be repeated, later ones override (those of the configuration)"
-    made.flag("directory", text, metavar="DIR", action="append", default=[])
-    return made.shared("config", "o output", "color")
-
-
-def _match(options: Namespace) -> MatchResult:
-    config, errors = settings.read(options.config)
-    if errors:
-        raise errors[0]
-    described = container_files.read(options.container, options.pod, options.name, options.command)
-    for directory in options.directory:
-        try:
-            os.listdir(directory)
-        except OSError as error:
-            raise ConfigError(directory, error.strerror or str(error)) from None
-    places = tuple(options.directory) or config.hooks.directories
-    directories = Directories(config.hooks._replace(directories=places, watch=False), config.host_root)
+def _match(config: Settings, directories: Directories, described: Described) -> MatchResult:
     known = facts(described.pod, described.container)
     with announce_if_slow("reading the hook files"):
         matcher = directories.current()
-        decisions = matcher.explain(known, partial(_unknown, described))
+        decisions = [_without_namespace(one, known) for one in matcher.explain(known, partial(_unknown, described))]
     matching = [decision.named for decision in decisions if decision.matched]
-    adjusted = adjustment(matching) or api.ContainerAdjustment()
+    adjusted = adjustment(matching, directories.journal) or api.ContainerAdjustment()
+    injected = _injected(matching, adjusted, described)
     if config.hooks.pod_annotations:
         deciding = matcher.deciding(matching, known.annotations)
         adjusted.annotations.update({key: deciding[key] for key in deciding.keys() - described.container.annotations})
-    return MatchResult(described, decisions, directories.problems, adjusted, matcher)
+    return MatchResult(described, decisions, directories.problems, adjusted, injected, matcher)
+
+
+def _without_namespace(decision: Decision, known: Facts) -> Decision:
+    """Returns the decision on a hook for a container whose pod's namespace may be unknown."""
+    if not decision.matched or not decision.named.not_in or known.namespace:
+        return decision
+    return decision._replace(matched=None, reason="the pod's namespace is not known (-pod FILE has it)")
+
+
+def _injected(matching: Sequence[NamedHook], adjusted: api.ContainerAdjustment, described: Described) -> list[Injected]:
+    """Returns the hooks that are injected. If the container has some of them already, their numbers are those there."""
+    own = described.container.hooks
+    messages = [message for field in RUNTIME_STAGES for message in getattr(adjusted.hooks, field)]
+    there = list(_numbers_in(own, adjusted.hooks)) if described.spec is not None else []
+    has_some = any(number is not None for number in there)
+    return [
+        Injected(place.stage, there[index] if has_some else place.number, place.file, message)
+        for index, (place, message) in enumerate(zip(places(matching, counts(own)), messages, strict=True))
+    ]
+
+
+def _lacks_all(result: MatchResult) -> bool:
+    """Whether the container exists, and has none of the hooks."""
+    described = result.described
+    exists = bool(described.container.id) and described.spec is not None
+    return exists and all(one is None for one in _numbers_in(described.container.hooks, result.adjustment.hooks))
+
+
+def _numbers_in(own: api.Hooks, injected: api.Hooks) -> Iterator[int | None]:
+    """Yields the number of each injected hook among a container's own hooks, None if it is not among them."""
+    for field in RUNTIME_STAGES:
+        listed, start = list(getattr(own, field)), 0
+        for message in getattr(injected, field):
+            number = next((number for number in range(start, len(listed)) if listed[number] == message), None)
+            start = start if number is None else number + 1
+            yield number
 
 
 def _unknown(described: Described, condition: Condition) -> str:
@@ -128,9 +168,11 @@ def _as_json(result: MatchResult) -> dict[str, Any]:
             "matched": decision.matched,
             "reason": decision.reason,
             "stages": list(decision.named.hook.stages),
+            "places": [{"stage": one.stage, "number": one.number} for one in result.injected if one.file == name],
             **({"hint": hint} if (hint := _hint(result, decision)) else {}),
         }
         for decision in result.decisions
+        for name in [decision.named.file]
     ]
     errors = [{"file": path, "error": reason} for path, reason in result.problems.items()]
     injected = {field.name: list(map(_hook, hooks)) for field, hooks in result.adjustment.hooks.ListFields()}
@@ -147,7 +189,7 @@ def _hook(hook: api.Hook) -> dict[str, Any]:
 
 
 def _as_text(result: MatchResult) -> Iterator[str]:
-    described, decisions, problems, adjustment, _ = result
+    described, decisions, problems, adjustment, injected, _ = result
     known = facts(described.pod, described.container)
     yield f"container    {described.name or 'without a name'}, from {described.kind}"
     yield f"command      {known.command or ('none' if described.command_is_known else 'unknown: the image decides')}"
@@ -167,12 +209,23 @@ def _as_text(result: MatchResult) -> Iterator[str]:
     if not decisions and not problems:
         yield "there are no hooks"
     yield ""
-    injected = [(field.json_name, hook) for field, hooks in adjustment.hooks.ListFields() for hook in hooks]
-    run = [one.named.hook for one in decisions if one.matched and PRECREATE in one.named.hook.stages]
+    run = [one.named for one in decisions if one.matched and PRECREATE in one.named.hook.stages]
     if not injected and not run:
         yield "nothing is injected"
-    for text, found in (("injected", injected), ("run before the creation", [(PRECREATE, hook) for hook in run])):
-        if found:
-            yield f"{text}, in this order:"
-        yield from (f"{stage:15}  {' '.join([hook.path, *hook.args[1:]])}" for stage, hook in found)
-    yield from (f"{'annotation':15}  {key}: {text}" for key, text in adjustment.annotations.items())
+    if injected and _lacks_all(result):
+        yield "the container lacks these hooks: it is older than they are, or was created without the adapter"
+    rows = [(_label(one), one.file, [one.hook.path, *one.hook.args[1:]]) for one in injected]
+    yield from _rows("injected, in this order:", rows)
+    rows = [(PRECREATE, named.file, [named.hook.path, *named.hook.args[1:]]) for named in run]
+    yield from _rows("run before the creation, in this order:", rows)
+    yield from (f"annotation  {key}: {text}" for key, text in adjustment.annotations.items())
+
+
+def _label(one: Injected) -> str:
+    return f"{one.stage} (not in the container)" if one.number is None else f"{one.stage} #{one.number}"
+
+
+def _rows(title: str, rows: Sequence[tuple[str, str, list[str]]]) -> Iterator[str]:
+    yield from [title] if rows else ()
+    labels, files = (max((len(row[column]) for row in rows), default=0) for column in (0, 1))
+    yield from (f"{label:{labels}}  {file:{files}}  {' '.join(line)}" for label, file, line in rows)
