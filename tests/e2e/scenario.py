@@ -164,15 +164,15 @@ def play_docker(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
         yield f"the adapter has logged {syslog.count(docker.SILENT)} times that {docker.SILENT}"
 
 
+def play_traced(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
+    install(tracing.SETTINGS)
+    yield from tracing.play(runtime, syslog)
+
+
 def play_bounded_hooks(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
     with bounded_hooks.journal():
         started = launched(bounded_hooks.SETTINGS, lambda of, cri, _: bounded_hooks.play(cri, syslog, of))
         yield from started(runtime, syslog)
-
-
-def play_traced(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
-    install(tracing.SETTINGS)
-    yield from tracing.play(runtime, syslog)
 
 
 def of_guide(guide: str) -> Run:

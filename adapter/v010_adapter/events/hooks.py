@@ -221,5 +221,5 @@ class HookBridge:
         if log.isEnabledFor(logging.INFO):
             found = map(str, places(matching, counts(request.container.hooks) + (of_plugins or Counter())))
             precreate = [f"{PRECREATE}: {named.file}" for named in matching if PRECREATE in named.hook.stages]
-            text, names = "hooks for %s: %s", ", ".join([*found, *precreate]) or "none at any stage"
-            log.info(text, subject_of(request), names, extra=trace.extra)
+            said = ", ".join([*found, *precreate]) or "none at any stage"
+            log.info("hooks for %s: %s", subject_of(request), said, extra=trace.extra)

@@ -168,7 +168,7 @@ class PluginWork(Work[PluginStep]):
             self._deadline = self._runner.loop.call_at(moment - LEAD, near)
 
     def _on_hold_near(self, moment: float, due: float, holder: Callable[[], Holder]) -> None:
-        if self._plugins.plans.is_exempt(self.target) or not holder().can_hold(self.target):
+        if self._plugins.plans.is_exempt(self.target) or not holder().can_hold(self.target, self.trace):
             self.answer_by(due)
         else:
             self._deadline = self._runner.loop.call_at(moment, partial(self._on_hold_due, due, holder()))
@@ -192,7 +192,8 @@ class PluginWork(Work[PluginStep]):
         """Holds the container, and tells the runtime that its event is over; returns False if that is not possible."""
         waits_for = self.life.steps[0].name if not self.after else ", ".join(map(str, self.after))
         must_finish = self.life.must_finish
-        if not holder.hold(self.target, str(self), waits_for, must_finish=must_finish, on_end=self._on_hold_ended):
+        ended, trace = self._on_hold_ended, self.trace
+        if not holder.hold(self.target, str(self), waits_for, must_finish=must_finish, on_end=ended, trace=trace):
             return False
         self._holder = holder
         self._deadline = self._runner.loop.call_at(self._runner.loop.time() + holder.limit, self._on_time_up)

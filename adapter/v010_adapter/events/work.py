@@ -332,8 +332,8 @@ class Work(ABC, Generic[S]):
             reason += f": {self._slowest}"
         actions = self.life.time_is_up(reason)
         if self.life.state is not ENDING:
-            text, late = "%s: %s; it goes on after the %s", running.error(reason) if running else reason
-            log.warning(text, self, late, self._answer_is, extra=self.trace.extra)
+            lateness = running.error(reason) if running else reason
+            log.warning("%s: %s; it goes on after the %s", self, lateness, self._answer_is, extra=self.trace.extra)
             self._goes_on = True
         self._do(actions)
 

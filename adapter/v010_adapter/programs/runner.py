@@ -140,7 +140,8 @@ class Runner:
         left.append(process)
         if len(left) > MAX_LEFT:
             oldest = left.pop(0)
-            log.error("%s: more than %d left: pid %d, the oldest, is killed", process.name, MAX_LEFT, oldest.pid)
+            text = "%s: more than %d left: pid %d, the oldest, is killed"
+            log.error(text, process.name, MAX_LEFT, oldest.pid, extra=oldest.trace.extra)
             self.kill(oldest)
 
     def kill(self, process: Process) -> None:
