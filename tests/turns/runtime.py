@@ -68,6 +68,8 @@ class Runtime:
             if joining.is_answered and peer.connection is connection:
                 self.world.say(f"{peer} has joined")
                 self.peers.append(peer)
+                if "index" in self.world.kinds:
+                    self.peers.sort(key=lambda one: one.index)
             else:
                 peer.hang_up()
 

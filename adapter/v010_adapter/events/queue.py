@@ -77,7 +77,8 @@ class Queue:
             work.take_turn(fate, is_ended=is_ended)
             return
         work.on_locked()
-        if turn is not None and not work.life.is_answered and self._turns.is_answered(turn):
+        # An end that was answered too late is still to learn that before the note is one of the next event.
+        if turn is not None and self._turns.is_answered(turn) and not work.life.is_answered:
             work.drop(Input.ANSWERED_ELSEWHERE)
         again = partial(self._start_again, work, min(2 * pause, LONGEST_PAUSE))
         self._loop.call_at(self._loop.time() + pause, again)
