@@ -336,4 +336,4 @@ class World:
 
     def _jobs(self, peer: Peer) -> list[Any]:
         serving = peer.adapter._serving
-        return serving.deletes.queue._works if serving is not None else []
+        return serving.deletes.queue.works if serving is not None else []
