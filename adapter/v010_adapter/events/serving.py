@@ -29,12 +29,14 @@ from v010_adapter.legacy.pending_updates import PendingUpdates
 from v010_adapter.legacy.plan import DELETE, REMOVALS, STATES
 from v010_adapter.legacy.plugins import LegacyPlugins
 from v010_adapter.legacy.request import Target, of_event
+from v010_adapter.monitoring.trace import Trace, trace_of
 from v010_adapter.programs.apart import LARGE
 from v010_adapter.programs.runner import Account, Runner
 from v010_adapter.settings import Settings
 from v010_adapter.state.ledger import Ledger
 
 if TYPE_CHECKING:
+    from v010_adapter.events.holder import Holder
     from v010_adapter.events.hooks import HookBridge
     from v010_adapter.legacy.pending_updates import OnUpdated
     from v010_adapter.programs.process import Program
@@ -44,7 +46,9 @@ log = logging.getLogger(__name__)
 
 SECONDS_PER_BYTE = 0.2e-6
 """The time that is reserved for what follows the last program. It grows with the message."""
-CREATION = "CreateContainer"
+CREATION, START = "CreateContainer", "StartContainer"
+NO_HOLDS: dict[str, Any] = {"held": [], "times": {}, "missing": {}}
+"""What `status` shows of holds before a container was to be held."""
 
 
 class Link(Protocol):
@@ -70,14 +74,22 @@ class Link(Protocol):
 class Serving:
     """Serves the events of one runtime with legacy plugins and hooks."""
 
-    def __init__(self, loop: Loop, own: Settings, turns: Turns, link: Link) -> None:
-        """Call `set_runtime` and `on_synchronize` next."""
+    def __init__(
+        self, loop: Loop, own: Settings, turns: Turns, link: Link, make_holder: Callable[[], Holder] | None = None
+    ) -> None:
+        """Call `set_runtime` and `on_synchronize` next.
+
+        `make_holder` makes what holds containers, when one is to be held for the first time; None if none ever is.
+        """
         self._own = own
         self._link = link
         self._loop = loop
         self._turns = turns
         self._runtime = Runtime()
         self._hides_refused = False
+        self._make_holder = make_holder if own.legacy.hold_after is not None else None
+        self._holder: Holder | None = None
+        self._hold_after = own.legacy.hold_after or 0.0
         self._unanswered: dict[Context, tuple[Turn, PluginWork | None]] = {}
         """The events without an answer, each with its work if plugins may run at it."""
         self.serves = self._is_decided = False
@@ -98,6 +110,12 @@ class Serving:
         self._pods_of_runtime: set[str] = set()
         """The pods that run, whose plugins the runtime itself runs."""
         self._hooks: HookBridge | None = None
+
+    def _made_holder(self) -> Holder:
+        if self._holder is None:
+            assert self._make_holder is not None  # noqa: S101 - else nothing is held
+            self._holder = self._make_holder()
+        return self._holder
 
     def _made_standby(self) -> Standby | None:
         """Returns the programs that are started ahead of events, None if none is configured to be."""
@@ -212,13 +230,19 @@ class Serving:
         if self._first_start.is_counting:
             self._first_start.count()
         self.deletes.note_named(target)
-        work = self._work_of(event, message, target, turn)
+        trace = trace_of(context)
+        work = self._work_of(event, message, target, turn, trace)
         if work is not None:
+            work.trace = trace
             self._unanswered[context] = turn, work
             if context.size > LARGE:
                 work.be_large(context.size, context.due)
             self.deletes.submit(work)
-            work.answer_by(context.due)
+            if event == START and self._make_holder is not None:
+                moment = min(context.came + self._hold_after, context.due)
+                work.hold_by(moment, context.due, self._made_holder)
+            else:
+                work.answer_by(context.due)
         if event in REMOVALS:
             self.deletes.remove(target.id)
             for id_ in self.ledger.containers_of(target.id):
@@ -227,13 +251,15 @@ class Serving:
             return work.answer
         return with_updates(event, None, self.updates, target) if self.updates.waiting else None
 
-    def _work_of(self, event: str, message: Any, target: Target, turn: Turn) -> PluginWork | None:
+    def _work_of(self, event: str, message: Any, target: Target, turn: Turn, trace: Trace) -> PluginWork | None:
         """Returns the work of an event, None if no plugin runs at it, and nothing else depends on its fate."""
         plugins = self.plugins
         by_runtime = target.is_sandbox and plugins.sandboxes.runtime_runs_at(event)
         if by_runtime:
             self._pods_of_runtime.add(target.id)
         if STATES[event] == DELETE:
+            if self._make_holder is not None and self.deletes.queue.works:
+                self.deletes.queue.on_stopped(target.id, f"{event} has come while the container was held")
             self.updates.existing.discard(target.id)
             self._pods_of_runtime.discard(target.id)
             self._first_start.forget(target.id)
@@ -241,7 +267,7 @@ class Serving:
         self._note_existing(target)
         entries = plugins.entries() if event in plugins.plans.at and not by_runtime else ()
         if entries is None:
-            self._refuse_create(event, target)
+            self._refuse_create(event, target, trace)
             return None
         steps = plugins.plans.of_create(event, entries, target) if entries else []
         if not steps and not (event == CREATION and self._changes_creations and self._turns.is_shared(turn)):
@@ -260,11 +286,11 @@ class Serving:
         if not target.is_sandbox and self.plugins.plans.reports_ends:
             self.updates.existing.add(target.id)
 
-    def _refuse_create(self, event: str, target: Target) -> None:
+    def _refuse_create(self, event: str, target: Target, trace: Trace) -> None:
         error = self.plugins.conf_json.error
         if self._own.legacy.fail_create and error is not None and not self.plugins.plans.is_exempt(target):
             refusal = ConfigError(error.place, f"{error.reason} (no plugin can run)")
-            log.error("%s of %s: %s", STATES[event], target, refusal)
+            log.error("%s of %s: %s", STATES[event], target, refusal, extra=trace.extra)
             raise refusal
 
     def run_for_gone(self, id_: str) -> None:
@@ -283,14 +309,14 @@ class Serving:
         """
         turn, work = self._unanswered.pop(context, (None, None))
         if turn is not None:
-            is_in_time = context.is_heard and self._loop.time() < turn.deadline
             if work is not None:
-                if turn.is_noted:
+                if turn.is_begun or turn.fate is None:  # others serve, too, or its time was up before its turn
                     state = State.FAILED if context.has_failed else State.ANSWERED
+                    is_in_time = context.is_heard and self._loop.time() < turn.deadline
                     self._turns.end(turn, state if is_in_time else None)
                 work.on_sent()
-            is_sure = context.is_heard and context.remaining() > context.came - turn.quiet_at
-            if self._hides_refused and is_sure and context.has_failed and context.method == CREATION:
+            is_refused = self._hides_refused and context.has_failed and context.method == CREATION
+            if is_refused and context.is_heard and context.remaining() > context.came - turn.quiet_at:
                 self._loop.call_soon(lambda: self.run_for_gone(turn.id))
             if turn.fate is not None and self.serves is (turn.fate in SERVED_ELSEWHERE):
                 self._note_served(is_ours=not self.serves)
@@ -314,6 +340,8 @@ class Serving:
             self._standby.close()
         self.deletes.queue.give_up()
         self.ledger.write_now()
+        if self._holder is not None:
+            self._holder.close()
 
     def when_idle(self, callback: Callable[[], object]) -> None:
         """Calls back, perhaps at once, when no plugin runs any more."""
@@ -339,7 +367,11 @@ class Serving:
             "programs": {name: account.describe() for name, account in accounts.items()},
             "standby": standby.describe() if standby is not None else {},
             "hooks": hooks.containers if hooks else {},
+            "holds": self._holder.describe() if self._holder is not None else NO_HOLDS,
             "faults": [*filter(None, [plugins.conf_json.fault]), *(hooks.faults if hooks else ())],
-            "notes": list(filter(None, [plugins.sandboxes.describe(len(self._pods_of_runtime)), self.ledger.foreign])),
+            "notes": [
+                *filter(None, [plugins.sandboxes.describe(len(self._pods_of_runtime)), self.ledger.foreign]),
+                *(self._holder.notes if self._holder is not None else ()),
+            ],
             "state_fault": self._turns.fault or self.ledger.fault,
         }

@@ -15,6 +15,7 @@ from nri.deferred import in_turn
 from v010_adapter.base.loop import NO_TIMER, Timer
 from v010_adapter.errors import ProgramError
 from v010_adapter.events.life import ENDING, PREPARING, PRINTED, RUNNING, SPAWN, Action, Actions, Input, Life
+from v010_adapter.monitoring.trace import UNTRACED
 from v010_adapter.programs.process import Process, Program
 from v010_adapter.programs.runner import DONE, FAILED, LATE, Outcome, Runner
 from v010_adapter.programs.step import Failure, Step
@@ -26,6 +27,7 @@ T = TypeVar("T")
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.1
 """Seconds between two starts of a program that is being written: each pause is twice the one before."""
+_SETTLED, _TURN = Input.SETTLED, Input.TURN
 _BUG = "meets a bug of the adapter, which has logged it"
 _RESULT_BUG = Failure(f"its result {_BUG}")
 
@@ -51,7 +53,11 @@ class Work(ABC, Generic[S]):
         """
         self.answer: Deferred[Any] = Deferred()
         """What the runtime gets; the work may go on after it."""
+        self.on_over: Callable[[Any], object] = lambda _: None
+        """Told when the work is over."""
         self.life = life
+        self.trace = UNTRACED
+        """The runtime's span of the event."""
         self._runner = runner
         self._late_limit = late_limit
         self._is_sent = is_sent
@@ -109,15 +115,15 @@ class Work(ABC, Generic[S]):
     def _on_done(self, step: S) -> None:
         """A program has exited, or is not waited for any longer."""
 
-    def _give_back(self) -> None:
-        """The work is over."""
-
     def _let_go(self) -> None:
         """No program is left to run: lets go of what may be large. A program that was left keeps the work."""
 
     def _lateness_before(self) -> str:
         """Returns why no program runs yet."""
         return "no time was left"
+
+    def _end_hold(self) -> None:
+        """Lets the container of the event go, which is held, or refuses it if the event has failed."""
 
     # What comes from outside
 
@@ -132,16 +138,23 @@ class Work(ABC, Generic[S]):
 
     def go(self) -> None:
         """Starts the first program: the turn has come."""
-        self._do(self.life.receive(Input.TURN_OF_LARGE if self.is_large else Input.TURN))
+        self._do(self.life.receive(Input.TURN_OF_LARGE if self.is_large else _TURN))
 
     def drop(self, why: Input) -> None:
         """ANSWERED_ELSEWHERE or RUNTIME_GONE, before the turn has come."""
         self._do(self.life.drop(why))
 
+    def refuse(self, why: str) -> None:
+        """The held container of the event must not start, or cannot start any more."""
+        is_starting = self.is_starting
+        self._restart.cancel()
+        self._do(self.life.refuse(why, is_starting=is_starting))
+
     def on_sent(self) -> None:
         """The runtime has got the answer, or never gets it."""
         self._is_sent = True
-        self._do(self.life.receive(Input.SETTLED if self._is_settled else Input.SENT))
+        is_last = self.life.state is ENDING and not self._left
+        self._do(self.life.receive(_SETTLED if is_last else Input.SENT))
 
     # Actions
 
@@ -150,7 +163,7 @@ class Work(ABC, Generic[S]):
 
     def _on_prepared(self, _: None, bug: Exception | None) -> None:
         if bug is not None:  # the request is made here, and meets it again
-            log.error("a bug: %s: its first request: %s", self, bug)
+            log.error("a bug: %s: its first request: %s", self, bug, extra=self.trace.extra)
         if self.life.state is PREPARING:  # else the event has been answered meanwhile, and no program is left to run
             self._do(self.life.receive(Input.PREPARED))
 
@@ -159,7 +172,7 @@ class Work(ABC, Generic[S]):
         from v010_adapter.programs.apart import computed  # noqa: PLC0415 - only for large containers
 
         what, due = self._large
-        if self.life.is_answered:
+        if self.life.is_answered or self.life.was_held:
             due = self._runner.loop.time() + self._late_limit
         return computed(self._runner.loop, compute, due, what)
 
@@ -180,7 +193,7 @@ class Work(ABC, Generic[S]):
         try:
             program = self._program(step)
             try:
-                self._process = self._runner.spawn(program, self._on_exit)
+                self._process = self._runner.spawn(program, self._on_exit, self.trace)
             except OSError as error:
                 reason = f"{program.path}: {error.strerror}"
                 if error.errno == errno.ETXTBSY and not self.life.is_answered:
@@ -190,7 +203,7 @@ class Work(ABC, Generic[S]):
         except ProgramError as error:
             reason = error.reason
         except Exception:  # the work must go on, for others wait for its end
-            log.exception("a bug: %s cannot be started", step.name)
+            log.exception("a bug: %s cannot be started", step.name, extra=self.trace.extra)
             reason = f"its start {_BUG}"
         else:
             self._feed(self._process)
@@ -223,7 +236,7 @@ class Work(ABC, Generic[S]):
         try:
             request = self._request(self._step)
         except Exception:  # the program has been spawned: its exit must be watched all the same
-            log.exception("a bug: there is no request for %s", self._step.name)
+            log.exception("a bug: there is no request for %s", self._step.name, extra=self.trace.extra)
             request = b""
             process.kill()
         process.feed(request)
@@ -239,6 +252,9 @@ class Work(ABC, Generic[S]):
 
     def _answer(self) -> None:
         self._deadline.cancel()
+        if self.life.was_held:
+            self._end_hold()
+            return
         if self.life.error is not None:
             self.answer.fail(self.life.error)
             return
@@ -262,21 +278,20 @@ class Work(ABC, Generic[S]):
         timer = self._left.pop(process, None)
         if timer is not None:
             timer.cancel()
-            self._do(self.life.receive(Input.SETTLED if self._is_settled else Input.LEFT_ENDED))
-
-    @property
-    def _is_settled(self) -> bool:
-        """Whether the work waits for nothing any more. If programs work on, a delete must not overtake its create."""
-        return self.life.state is ENDING and self._is_sent and not self._left
+            is_last = self.life.state is ENDING and self._is_sent and not self._left
+            self._do(self.life.receive(_SETTLED if is_last else Input.LEFT_ENDED))
 
     def _settle(self) -> Actions | None:
+        """Ends the work if it waits for nothing any more. While programs work on, a delete must not overtake them."""
         self._let_go()
-        return self.life.receive(Input.SETTLED) if self._is_settled else None
+        if self.life.state is ENDING and self._is_sent and not self._left:
+            return self.life.receive(_SETTLED)
+        return None
 
     def _end(self) -> None:
         if self._goes_on:
-            log.info("%s: it has ended after the answer", self)
-        self._give_back()
+            log.info("%s: it has ended after the answer", self, extra=self.trace.extra)
+        self.on_over(self)
 
     # Inputs
 
@@ -290,14 +305,15 @@ class Work(ABC, Generic[S]):
 
     def _on_result(self, process: Process, result: Any, bug: Exception | None = None) -> None:
         if bug is not None:
-            log.error("a bug: %s: a result: %s", self, bug)
+            log.error("a bug: %s: a result: %s", self, bug, extra=self.trace.extra)
             result = _RESULT_BUG
         if self._process is process:  # else the event has been answered meanwhile, without the result
             self._detach(FAILED if isinstance(result, Failure) else DONE)
             self._do(self.life.exited(result))
 
-    def _on_time_up(self) -> None:
-        if self.is_starting:
+    def _on_time_up(self, why: str = "") -> None:
+        """The event must be answered now: its time is up, or `why` says what else has happened."""
+        while self.is_starting:  # the next program may be one that an installer is writing, too
             self._restart.cancel()
             self._do(self._not_started(self._busy))
         if self.life.is_answered:  # by that failure
@@ -306,13 +322,17 @@ class Work(ABC, Generic[S]):
         if self.life.is_over:
             self._do(self.life.time_is_up(""))
             return
-        running, reason = self._step if self._process is not None else None, self._lateness()
+        running, reason = self._step if self._process is not None else None, why or self._lateness()
         since = self._runner.loop.time() - self._process.started if self._process is not None else math.inf
         if self._slowest is not None and self._slowest.seconds > since:
             reason += f": {self._slowest}"
         actions = self.life.time_is_up(reason)
         if self.life.state is not ENDING:
-            log.warning("%s: %s; it goes on after the answer", self, running.error(reason) if running else reason)
+            lateness = running.error(reason) if running else reason
+            after = (
+                "%s: %s; it goes on after the start" if self.life.was_held else "%s: %s; it goes on after the answer"
+            )
+            log.warning(after, self, lateness, extra=self.trace.extra)
             self._goes_on = True
         self._do(actions)
 
@@ -365,7 +385,8 @@ class Work(ABC, Generic[S]):
         for error in self.life.failures:
             self._runner.accounts[error.program].fail(error.reason)
             if is_logged:
-                log.error("%s: %s%s", self, error, "" if error is self.life.error else " (tolerated)")
+                tolerated = "" if error is self.life.error else " (tolerated)"
+                log.error("%s: %s%s", self, error, tolerated, extra=self.trace.extra)
 
 
 def _safely(work: Work[Any], doing: object, instead: T, function: Callable[..., T], *arguments: Any) -> T:
@@ -378,14 +399,18 @@ def _safely(work: Work[Any], doing: object, instead: T, function: Callable[..., 
 
 
 def _log_bug(work: Work[Any], doing: object) -> None:
-    log.exception("a bug: %s: %s", work, doing)
+    log.exception("a bug: %s: %s", work, doing, extra=work.trace.extra)
     if work._process is not None:
-        log.debug("%s: its program has printed: %s", work, work._process.stdout)
+        log.debug("%s: its program has printed: %s", work, work._process.stdout, extra=work.trace.extra)
 
 
 def _kill_if_asked(work: Work[Any]) -> None:
     if work._process is not None and work._step.policy.kill:
         work._runner.kill(work._process)
+
+
+def _free_runtime(work: Work[Any]) -> None:
+    work.answer.complete(_safely(work, "the answer of a start that is held", None, work._response))
 
 
 def _let_work(work: Work[Any]) -> None:
@@ -396,6 +421,7 @@ _ACTIONS: Mapping[Action, Callable[[Work[Any]], Actions | None]] = {
     Action.PREPARE: Work._begin_to_prepare,
     SPAWN: Work._start,
     Action.SET_LIMIT: Work._set_limit,
+    Action.FREE_RUNTIME: _free_runtime,
     Action.ANSWER: Work._answer,
     Action.KILL_IF_ASKED: _kill_if_asked,
     Action.LEAVE: Work._leave,
