@@ -66,9 +66,9 @@ def picture() -> str:
         drawn.text(LEFT, y + 4, f"{case.what}: {case.answer}", more=BOLD)
         for at, _, colour, _ in marks:
             drawn.line([(LEFT + at * SECOND, y + 10), (LEFT + at * SECOND, y + 46)], colour, DASHED)
-        for start, end, text in case.bars:
-            x, during = LEFT + start * SECOND, min(end, case.answered)
-            drawn.bar(x, y + 16, (end - start) * SECOND, 24, "green" if text == STARTS else "amber", 0.25)
+        for start, last, text in case.bars:
+            x, during = LEFT + start * SECOND, min(last, case.answered)
+            drawn.bar(x, y + 16, (last - start) * SECOND, 24, "green" if text == STARTS else "amber", 0.25)
             if during > start:
                 drawn.bar(x, y + 16, (during - start) * SECOND, 24, "amber", 0.35)
             drawn.text(x + 8, y + 33, text, "ink", SMALL)
