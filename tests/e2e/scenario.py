@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.e2e import adjusting, bounded_hooks, build, docker, guarded, guides, held, holding, hooks, large
+from tests.e2e import adjusting, bounded_hooks, build, docker, guarded, guides, held, holding, hooks, large, tracing
 from tests.e2e.checks import Call, Evidence, errors, judge
 from tests.e2e.launched import Launched, Syslog
 from tests.e2e.pod import STATE, Cri, HarnessError, command, until
@@ -41,6 +41,7 @@ SETUPS = {
     "hooks": hooks.HOOKS,
     "held": held.CONF,
     "holding": holding.PLUGIN,
+    "traced": tracing.CONF,
     "docker": docker.PROGRAM.relative_to(REPOSITORY),
     **{guide: page.relative_to(REPOSITORY) for guide, page in guides.GUIDES.items()},
 }
@@ -164,6 +165,11 @@ def play_docker(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
         yield f"the adapter has logged {syslog.count(docker.SILENT)} times that {docker.SILENT}"
 
 
+def play_traced(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
+    install(tracing.SETTINGS)
+    yield from tracing.play(runtime, syslog)
+
+
 def play_bounded_hooks(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
     with bounded_hooks.journal():
         started = launched(bounded_hooks.SETTINGS, lambda of, cri, _: bounded_hooks.play(cri, syslog, of))
@@ -216,6 +222,12 @@ RUNS = {
         "containers whose start a plugin holds",
         lambda _: holding.prepare(),
         launched(holding.SETTINGS, lambda runtime, cri, _: holding.play(runtime, cri)),
+    ),
+    "traced": Run(
+        "a runtime that traces, and the span of each event",
+        lambda _: install_legacy(tracing.CONF, tracing.PLUGIN),
+        play_traced,
+        lambda _: (tracing.REFUSED,),
     ),
     "docker": Run(
         "containers that a plugin adjusts, or fails",

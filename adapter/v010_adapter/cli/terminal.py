@@ -54,18 +54,22 @@ def announce_if_slow(doing: str) -> Iterator[None]:
 
 
 @contextmanager
-def progress(doing: str) -> Iterator[Callable[[int, int], None]]:
-    """Yields a function that shows how much is done of how much, in a line of stderr if that is a terminal."""
+def progress(doing: str) -> Iterator[Callable[..., None]]:
+    """Yields a function that shows how much is done of how much, in a line of stderr if that is a terminal.
+
+    Its third argument, if there is one, is what is done now: such a line is always shown.
+    """
     shown = 0.0
 
-    def show_line(done: int, total: int) -> None:
+    def show_line(done: int, total: int, what: str = "") -> None:
         nonlocal shown
-        if time.monotonic() - shown > PROGRESS_TIME:
+        if what or time.monotonic() - shown > PROGRESS_TIME:
             shown = time.monotonic()
-            print(f"{CLEARED}{doing}: {done} of {total}", end="", file=sys.stderr, flush=True)
+            ending = f": {what}" if what else ""
+            print(f"{CLEARED}{doing}: {done} of {total}{ending}", end="", file=sys.stderr, flush=True)
 
     if not sys.stderr.isatty():
-        yield lambda done, total: None
+        yield lambda done, total, what="": None
         return
     try:
         yield show_line

@@ -24,6 +24,7 @@ from v010_adapter.errors import ConfigError
 from v010_adapter.host import private_directory
 from v010_adapter.legacy.request import Target
 from v010_adapter.monitoring.times import Histogram
+from v010_adapter.monitoring.trace import UNTRACED, Trace
 from v010_adapter.settings import LegacySettings
 
 log = logging.getLogger(__name__)
@@ -52,6 +53,8 @@ class Held(NamedTuple):
     """The same on the loop's clock."""
     on_end: Callable[[HoldEnd], object]
     """Told of the end if the adapter has not ended the hold itself."""
+    trace: Trace
+    """The runtime's span of the event, for the log."""
 
 
 class WatchedHolds(Holds):
@@ -112,7 +115,7 @@ class Holder:
         except (NotHeld, ConfigError) as error:
             log.error("containers that another adapter has held may wait on: %s", error)
 
-    def can_hold(self, target: Target) -> bool:
+    def can_hold(self, target: Target, trace: Trace = UNTRACED) -> bool:
         """Whether a container can be held soon, as far as can be seen. Starts the keeper, without waiting for it."""
         try:
             if len(self._held) >= self._own.hold_at_once:
@@ -122,15 +125,22 @@ class Holder:
                 with private_directory.open_directory(self._state_directory, self._own.trust):
                     self._holds.prepare()
         except NotHeld as error:
-            self._miss(error, target)
+            self._miss(error, target, trace)
             return False
         except ConfigError as error:
-            self._miss(NotHeld(Missing.NO_RECORD, str(error)), target)
+            self._miss(NotHeld(Missing.NO_RECORD, str(error)), target, trace)
             return False
         return True
 
     def hold(
-        self, target: Target, what: str, plugin: str, *, must_finish: bool, on_end: Callable[[HoldEnd], object]
+        self,
+        target: Target,
+        what: str,
+        plugin: str,
+        *,
+        must_finish: bool,
+        on_end: Callable[[HoldEnd], object],
+        trace: Trace = UNTRACED,
     ) -> bool:
         """Holds a container; returns whether it is held.
 
@@ -144,17 +154,18 @@ class Holder:
                 raise NotHeld(Missing.TOO_MANY, f"legacy.holdAtOnce: {self._own.hold_at_once}")
             hold = self._holds.hold(container, target.sandbox_id, self._own.hold_limit, policy, ANSWER)
         except NotHeld as error:
-            self._miss(error, target)
+            self._miss(error, target, trace)
             return False
         self._notes.clear()
-        self._held[target.id] = Held(hold, what, plugin, time.time(), self._loop.time(), on_end)
-        log.info("%s: the container is held: it waits for %s", what, plugin)
+        self._held[target.id] = Held(hold, what, plugin, time.time(), self._loop.time(), on_end, trace)
+        log.info("%s: the container is held: it waits for %s", what, plugin, extra=trace.extra)
         return True
 
-    def _miss(self, error: NotHeld, target: Target) -> None:
+    def _miss(self, error: NotHeld, target: Target, trace: Trace) -> None:
         """Counts that a container is not held, and logs the reason once."""
         if not self.missing[error.missing]:
-            log.warning("%s: %s. Its plugins have as long as the runtime waits (legacy.holdAfter)", target, error)
+            text = "%s: %s. Its plugins have as long as the runtime waits (legacy.holdAfter)"
+            log.warning(text, target, error, extra=trace.extra)
         self.missing[error.missing] += 1
         if error.missing not in OTHER_CASES:
             self._notes[error.missing] = str(error)
@@ -167,7 +178,8 @@ class Holder:
         try:
             end = held.hold.let_go() if error is None else held.hold.refuse()
         except NotHeld as fault:
-            log.error("%s: its hold does not end, which is tried again: %s", held.what, fault)
+            text = "%s: its hold does not end, which is tried again: %s"
+            log.error(text, held.what, fault, extra=held.trace.extra)
             self._loop.call_at(self._loop.time() + RETRY, lambda: self.end(id_, error))
         else:
             self._take_end(id_, end, error)
@@ -183,7 +195,8 @@ class Holder:
             HoldEnd.STARTED: ("it had started before", logging.ERROR),
         }[end]
         why = f": {error}" if error is not None else ""
-        log.log(level, "%s: after it was held for %.1f s, %s%s", held.what, seconds, text, why)
+        said = "%s: after it was held for %.1f s, %s%s"
+        log.log(level, said, held.what, seconds, text, why, extra=held.trace.extra)
 
     def _on_told(self) -> None:
         """The keeper has told something, or has ended."""

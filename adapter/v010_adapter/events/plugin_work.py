@@ -136,7 +136,7 @@ class PluginWork(Work[PluginStep]):
             elif fate is REPEAT and self.kind == CREATE:
                 self.life.set_steps(() if is_ended else self._missing())  # deletes may have removed what was noted
         except Exception:  # others wait for its end
-            log.exception("a bug: %s runs no program", self)
+            log.exception("a bug: %s runs no program", self, extra=self.trace.extra)
             self.life.set_steps(())
         self.go()
 
@@ -170,7 +170,7 @@ class PluginWork(Work[PluginStep]):
             self._deadline = self._runner.loop.call_at(moment - LEAD, near)
 
     def _on_hold_near(self, moment: float, due: float, holder: Callable[[], Holder]) -> None:
-        if self._plugins.plans.is_exempt(self.target) or not holder().can_hold(self.target):
+        if self._plugins.plans.is_exempt(self.target) or not holder().can_hold(self.target, self.trace):
             self.answer_by(due)
         else:
             self._deadline = self._runner.loop.call_at(moment, partial(self._on_hold_due, due, holder()))
@@ -194,7 +194,8 @@ class PluginWork(Work[PluginStep]):
         """Holds the container, and tells the runtime that its event is over; returns False if that is not possible."""
         waits_for = self.life.steps[0].name if not self.after else ", ".join(map(str, self.after))
         must_finish = self.life.must_finish
-        if not holder.hold(self.target, str(self), waits_for, must_finish=must_finish, on_end=self._on_hold_ended):
+        ended, trace = self._on_hold_ended, self.trace
+        if not holder.hold(self.target, str(self), waits_for, must_finish=must_finish, on_end=ended, trace=trace):
             return False
         self._holder = holder
         self._deadline = self._runner.loop.call_at(self._runner.loop.time() + holder.limit, self._on_time_up)
@@ -388,6 +389,7 @@ class PluginWork(Work[PluginStep]):
                 "%s answers %s with `%s`, which is ignored: the plugin has no `events` in its settings. "
                 "To change containers as they are created, add legacy: {plugins: {%s: {events: [CreateContainer]}}}",
                 *(type_, self.event, "`, `".join(wishes), type_),
+                extra=self.trace.extra,
             )
 
     def _response(self) -> Any:
@@ -423,4 +425,13 @@ class PluginWork(Work[PluginStep]):
             "error": str(PluginError(process.name, answer.reason)) if isinstance(answer, Failure) else None,
         }
         text = "%s: %s: %s after %d us; request: %s result: %s"
-        log.debug(text, self, process.name, outcome, microseconds, body, stdout, extra={"fields": fields})
+        log.debug(
+            text,
+            self,
+            process.name,
+            outcome,
+            microseconds,
+            body,
+            stdout,
+            extra={"fields": fields, **(self.trace.extra or {})},
+        )
