@@ -19,6 +19,7 @@ ONLY = {
     "hooks": (NEWEST, "cri-o-1.34.0"),
     **dict.fromkeys(("installing", "large", "on-k3s", "from-injector", "traced"), (NEWEST,)),
     "from-cri-o": ("cri-o-1.34.0",),
+    "held": (OLDEST, NEWEST, "cri-o-1.34.0"),
     "holding": (OLDEST, NEWEST, "cri-o-1.34.0"),
     "docker": (),
 }

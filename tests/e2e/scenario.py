@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.e2e import adjusting, bounded_hooks, build, docker, guarded, guides, holding, hooks, large, tracing
+from tests.e2e import adjusting, bounded_hooks, build, docker, guarded, guides, held, holding, hooks, large, tracing
 from tests.e2e.checks import Call, Evidence, errors, judge
 from tests.e2e.launched import Launched, Syslog
 from tests.e2e.pod import STATE, Cri, HarnessError, command, until
@@ -39,6 +39,7 @@ SETUPS = {
     "guarded": Path("/etc/nri/guarded/conf.json"),
     "large": large.CONF,
     "hooks": hooks.HOOKS,
+    "held": held.CONF,
     "holding": holding.PLUGIN,
     "traced": tracing.CONF,
     "docker": docker.PROGRAM.relative_to(REPOSITORY),
@@ -47,7 +48,7 @@ SETUPS = {
 """Where the legacy plugins are configured: where everybody looks, or in a file that only the adapter knows of. Or a
 plugin and hooks that adjust containers, or large ones. Or hooks that print, fail and hang. Or legacy plugins, while the
 adapter, which the runtime has launched, and the runtime are killed and come back. Or a plugin of the stub alone. Or
-what a guide starts from.
+legacy plugins that take long. Or what a guide starts from.
 """
 MOUNTS = "/proc/self/ns/mnt"
 LAUNCHED = Path("/opt/nri/plugins/00-v010-adapter")
@@ -210,6 +211,12 @@ RUNS = {
         f"{bounded_hooks.PODS * bounded_hooks.CONTAINERS} containers with hooks that print; hooks that fail or hang",
         lambda _: bounded_hooks.prepare(),
         play_bounded_hooks,
+    ),
+    "held": Run(
+        "containers whose legacy plugin takes longer than the runtime waits",
+        lambda _: held.prepare(install_legacy),
+        launched(held.SETTINGS, held.play),
+        lambda _: held.EXPECTED,
     ),
     "holding": Run(
         "containers whose start a plugin holds",

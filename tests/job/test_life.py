@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import pytest
 
-from docs import life
 from nri.errors import LocalProtocolError
 from v010_adapter.errors import PluginError
 from v010_adapter.events.life import TRANSITIONS, Action, Ends, Input, Life, LifeState
@@ -61,10 +60,6 @@ def test_an_answer_may_be_due_and_may_have_been_sent_in_each_state_that_waits_fo
     for state in {*LifeState} - {LifeState.PRINTED, LifeState.OVER}:
         assert Input.SENT in TRANSITIONS[state]
         assert Input.TIME_IS_UP in TRANSITIONS[state] or state is LifeState.ENDING
-
-
-def test_the_picture_of_the_documentation_is_that_of_the_table() -> None:
-    assert life.FILE.read_text() == life.picture(), "python -m docs.life"
 
 
 def test_a_work_is_over_when_its_answer_has_been_sent_and_not_before() -> None:

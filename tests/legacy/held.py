@@ -39,11 +39,11 @@ class PlayedHolder:
         on_end: Callable[[HoldEnd], object],
         trace: Trace,
     ) -> bool:
-        assert target.id not in self.held
-        if self.can:
+        is_held = self.can and target.id not in self.held
+        if is_held:
             self.told.append(f"{target.id} for {plugin}")
             self.held[target.id], self.at_end[target.id] = on_end, must_finish
-        return self.can
+        return is_held
 
     def end(self, id_: str, error: Exception | None) -> None:
         if self.held.pop(id_, None) is not None:

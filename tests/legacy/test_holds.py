@@ -76,6 +76,10 @@ SCENARIOS = {
         TWO + f"stop c1; settle; held c1 is refused: {STOPPED}; stop c1 is pending; let a; idle; it is ok;"
         "ran a create c1, a delete c1; counts runs=2"
     ),
+    "what has been stopped is not held any more": (
+        "can hold; plugins a=hold_at_create; create c1; a holds; stop c1; late;"
+        "create c1 is plugin: a: no result within 1.9 s; held ; let a; idle"
+    ),
     "the stop of the pod refuses its containers": (
         TWO + "stop pod; settle; held c1 is refused: plugin: a: StopPodSandbox has come while the container was held;"
         "let a; idle; ran a create c1"

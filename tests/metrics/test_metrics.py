@@ -197,6 +197,24 @@ def test_what_alerts_and_dashboard_ask_for_exists_and_the_dashboard_shows_every_
         assert used <= LABELS | OF_SETS | {"instance"}
 
 
+def test_each_panel_says_what_it_shows_on_one_axis_with_few_lines() -> None:
+    """Nodes, programs, files, and evidence may be many: the first eight are shown."""
+    few = {"outcome", "end", "le", ""}
+    dashboard = json.loads(DASHBOARD.read_text())
+    assert len({panel["title"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+    for panel in dashboard["panels"]:
+        assert len(panel["description"]) > 40, panel["title"]
+        assert panel["fieldConfig"]["overrides"] == []
+        assert len(panel["targets"]) <= 2
+        for target in panel["targets"]:
+            query = target["expr"]
+            shown = {*re.findall(r"{{(\w+)}}", target["legendFormat"])}
+            assert shown <= few or query.startswith("topk(8, "), query
+            assert re.match(r"(topk|sum|count|max|quantile|histogram_quantile)\b", query), query
+            is_rate = "rate(" in query and not query.startswith(("topk(8, histogram", "histogram"))
+            assert is_rate == (panel["fieldConfig"]["defaults"]["unit"] == "cps"), query
+
+
 MINUTES = 130
 """What the series have, a value for each. Whether an alert fires is looked at in the last 20."""
 OF_NODES = "kube_daemonset_status_"

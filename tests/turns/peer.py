@@ -44,7 +44,7 @@ class Peer:
         self.world = world
         self.life = Life(world, f"A{len(world.peers)}")
         self.index = world.dice.random()
-        """By which the runtime asks one adapter after the other, in a history with indexes."""
+        """By which the runtime may ask one adapter after the other."""
         legacy = world.settings
         self.adapter = Whole(self.life, Settings(legacy=legacy, hooks=HooksSettings(enabled=True)), [], "a", Daemon())  # type: ignore[arg-type]
         self.adapter.world = world

@@ -30,7 +30,6 @@ DISK = ("full", "removed", "garbled", "cut_file")
 STEPS = 400
 """The steps of the adapters in which faults come."""
 KINDS = {
-    "index": "the runtime asks by index, so that who joins comes before, between or after the others",
     "events": "plugins with some events only: at an end without a create, and at two moments of a container",
     "policies": "each plugin has its own policy and time limit",
     "conf": "conf.json changes",
@@ -319,6 +318,7 @@ class World:
             for p in self.peers
             if not p.life.is_dead and p.adapter._turns and p.adapter._turns._held
         ]
+        self.untried = [] if self.marks else self._records()
         for peer in self.peers:
             peer.term()
         self.wait(15)
@@ -328,9 +328,12 @@ class World:
         self.wait(0.1)
         self.wait(60)
         self.left = last.adapter.owed
-        self.files = sorted(path.name for path in Path(self.directory).glob("*/*") if path.name[0] in "+n")
+        self.files = self._records()
         last.die()
+
+    def _records(self) -> list[str]:
+        return sorted(path.name for path in Path(self.directory).glob("*/*") if path.name[0] in "+n")
 
     def _jobs(self, peer: Peer) -> list[Any]:
         serving = peer.adapter._serving
-        return serving.deletes.queue._works if serving is not None else []
+        return serving.deletes.queue.works if serving is not None else []

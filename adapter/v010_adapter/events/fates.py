@@ -53,8 +53,9 @@ counted (`events.first_start`), its create counts as run. If the state directory
 while several adapters have joined, each of them knows its own records only: deletes and events may be served twice, or
 be lost with their adapter. A create that waited for an adapter that hangs is not repeated once its id has ended.
 Plugins that were to run after the answer are lost with their adapter. An adapter that was stopped while an id ended and
-began again may take the end for one of the new life, or repeat its create. A record that is damaged while its adapter
-is alone is lost if that adapter is killed.
+began again may take the end for one of the new life, or repeat its create; one that reads an update too late may repeat
+the next one, whose note it takes for one of the first. So may one whose note was replaced by that of another id, which
+has the same place by chance. A record that is damaged while its adapter is alone is lost if that adapter is killed.
 """
 
 from __future__ import annotations

@@ -101,6 +101,8 @@ class PluginWork(Work[PluginStep]):
         self._message = message
         self._builder: AnswerBuilder | None = None
         """Made for the first request or result that needs it: see `_made_builder`."""
+        self._is_stopped = False
+        """Whether the container, or its pod, has been stopped since: then it is not held any more."""
         self._holder: Holder | None = None
         """Holds the container; None if it was never held."""
         self._body = b""
@@ -181,7 +183,7 @@ class PluginWork(Work[PluginStep]):
             return
         if now >= due:
             self._take_printed()
-        if not self.life.is_over and self._hold(holder):
+        if not self.life.is_over and not self._is_stopped and self._hold(holder):
             self._runner.loop.call_at(max(due, now + MOST_PRINTED), self._look_for_printed)
         elif now < due:
             self.answer_by(due)
@@ -206,6 +208,13 @@ class PluginWork(Work[PluginStep]):
             if self._take_printed():
                 self._do(self.life.limit_reached(""))
             self._runner.loop.call_at(self._runner.loop.time() + MOST_PRINTED, self._look_for_printed)
+
+    def on_stopped(self, why: str) -> None:
+        """The container, or its pod, is stopped, and must not start any more."""
+        if self.life.is_held:
+            self.refuse(why)
+        else:
+            self._is_stopped = True
 
     def _on_hold_ended(self, end: HoldEnd) -> None:
         """Somebody else has ended the hold."""

@@ -258,8 +258,8 @@ class Serving:
         if by_runtime:
             self._pods_of_runtime.add(target.id)
         if STATES[event] == DELETE:
-            if self._holder is not None:
-                self.deletes.queue.refuse_held(target.id, f"{event} has come while the container was held")
+            if self._make_holder is not None and self.deletes.queue.works:
+                self.deletes.queue.on_stopped(target.id, f"{event} has come while the container was held")
             self.updates.existing.discard(target.id)
             self._pods_of_runtime.discard(target.id)
             self._first_start.forget(target.id)

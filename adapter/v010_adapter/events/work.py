@@ -290,12 +290,8 @@ class Work(ABC, Generic[S]):
 
     def _end(self) -> None:
         if self._goes_on:
-            log.info("%s: it has ended after the %s", self, self._answer_is, extra=self.trace.extra)
+            log.info("%s: it has ended after the answer", self, extra=self.trace.extra)
         self.on_over(self)
-
-    @property
-    def _answer_is(self) -> str:
-        return "start" if self.life.was_held else "answer"
 
     # Inputs
 
@@ -317,7 +313,7 @@ class Work(ABC, Generic[S]):
 
     def _on_time_up(self, why: str = "") -> None:
         """The event must be answered now: its time is up, or `why` says what else has happened."""
-        if self.is_starting:
+        while self.is_starting:  # the next program may be one that an installer is writing, too
             self._restart.cancel()
             self._do(self._not_started(self._busy))
         if self.life.is_answered:  # by that failure
@@ -333,7 +329,10 @@ class Work(ABC, Generic[S]):
         actions = self.life.time_is_up(reason)
         if self.life.state is not ENDING:
             lateness = running.error(reason) if running else reason
-            log.warning("%s: %s; it goes on after the %s", self, lateness, self._answer_is, extra=self.trace.extra)
+            after = (
+                "%s: %s; it goes on after the start" if self.life.was_held else "%s: %s; it goes on after the answer"
+            )
+            log.warning(after, self, lateness, extra=self.trace.extra)
             self._goes_on = True
         self._do(actions)
 
