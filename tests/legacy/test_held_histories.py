@@ -16,7 +16,7 @@ import pytest
 
 from nri import HoldEnd
 from v010_adapter.legacy.request import Target
-from v010_adapter.monitoring.trace import Trace
+from v010_adapter.monitoring.trace import UNTRACED, Trace
 from v010_adapter.settings import LegacySettings
 
 from ..conftest import CI
@@ -51,7 +51,7 @@ class Holder(PlayedHolder):
     def dice(self) -> random.Random:
         return self._history.dice
 
-    def can_hold(self, target: Target, trace: Trace) -> bool:
+    def can_hold(self, target: Target, trace: Trace = UNTRACED) -> bool:
         return self.dice.random() < 0.9
 
     def hold(
@@ -62,10 +62,10 @@ class Holder(PlayedHolder):
         *,
         must_finish: bool,
         on_end: Callable[[HoldEnd], object],
-        trace: Trace,
+        trace: Trace = UNTRACED,
     ) -> bool:
         self.can, self.is_ready = self.dice.random() < 0.9, self.dice.random() < 0.9
-        is_held = super().hold(target, what, plugin, must_finish=must_finish, on_end=on_end, trace=trace)
+        is_held = super().hold(target, what, plugin, must_finish=must_finish, on_end=on_end)
         if is_held:
             call = self._history.calls[int(json.loads(target.labels)["call"])]
             self.now[target.id] = made = Hold(call, self._history.clock.now)
