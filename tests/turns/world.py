@@ -318,8 +318,8 @@ class World:
             for p in self.peers
             if not p.life.is_dead and p.adapter._turns and p.adapter._turns._held
         ]
-        last = {event.id: event.method for event in self.runtime.events}
-        ended = {id_ for id_, method in last.items() if method.startswith(ENDS)}  # others may end and nobody tells
+        latest = {event.id: event.method for event in self.runtime.events}
+        ended = {id_ for id_, method in latest.items() if method.startswith(ENDS)}  # others may end and nobody tells
         self.untried = [name for name in self._records() if name.rpartition("+")[2] in ended and not self.marks]
         for peer in self.peers:
             peer.term()
