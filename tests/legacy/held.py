@@ -7,6 +7,7 @@ from typing import Any
 
 from nri import HoldEnd
 from v010_adapter.legacy.request import Target
+from v010_adapter.monitoring.trace import UNTRACED, Trace
 
 
 class PlayedHolder:
@@ -25,11 +26,18 @@ class PlayedHolder:
         self.at_end: dict[str, bool] = {}
         """Whether a container is refused if the adapter ends."""
 
-    def can_hold(self, target: Target) -> bool:
+    def can_hold(self, target: Target, trace: Trace = UNTRACED) -> bool:
         return self.can
 
     def hold(
-        self, target: Target, what: str, plugin: str, *, must_finish: bool, on_end: Callable[[HoldEnd], object]
+        self,
+        target: Target,
+        what: str,
+        plugin: str,
+        *,
+        must_finish: bool,
+        on_end: Callable[[HoldEnd], object],
+        trace: Trace = UNTRACED,
     ) -> bool:
         is_held = self.can and target.id not in self.held
         if is_held:

@@ -16,6 +16,7 @@ import pytest
 
 from nri import HoldEnd
 from v010_adapter.legacy.request import Target
+from v010_adapter.monitoring.trace import UNTRACED, Trace
 from v010_adapter.settings import LegacySettings
 
 from ..conftest import CI
@@ -50,11 +51,18 @@ class Holder(PlayedHolder):
     def dice(self) -> random.Random:
         return self._history.dice
 
-    def can_hold(self, target: Target) -> bool:
+    def can_hold(self, target: Target, trace: Trace = UNTRACED) -> bool:
         return self.dice.random() < 0.9
 
     def hold(
-        self, target: Target, what: str, plugin: str, *, must_finish: bool, on_end: Callable[[HoldEnd], object]
+        self,
+        target: Target,
+        what: str,
+        plugin: str,
+        *,
+        must_finish: bool,
+        on_end: Callable[[HoldEnd], object],
+        trace: Trace = UNTRACED,
     ) -> bool:
         self.can, self.is_ready = self.dice.random() < 0.9, self.dice.random() < 0.9
         is_held = super().hold(target, what, plugin, must_finish=must_finish, on_end=on_end)
