@@ -22,7 +22,7 @@ from v010_adapter.legacy.config import Config, Entry
 from v010_adapter.legacy.request import Target
 from v010_adapter.state.ledger import Ledger
 from v010_adapter.state.runtime_directory import RuntimeDirectory
-from v010_adapter.state.turns_file import TABLE, TurnsFile
+from v010_adapter.state.turns_file import TurnsFile
 
 from ..legacy.held import PlayedHolder
 from .judge import Judge
@@ -121,9 +121,6 @@ def playing(world: World) -> Iterator[None]:
             patch.setattr("v010_adapter.events.turns.PLACES", 1)
         if "one byte" in world.kinds:
             patch.setattr("v010_adapter.events.turns._span", _span)
-        if "slices" in world.kinds:
-            patch.setattr("v010_adapter.state.ledger.SLICE", 1)
-            patch.setattr("v010_adapter.state.turns_file.LONGEST", TABLE)
         for name in ("write", "append", "lock", "unlock"):
             patch.setattr(TurnsFile, name, _pointed(world, getattr(TurnsFile, name)))
         for name in ("read", "replace"):
