@@ -101,6 +101,20 @@ def test_status_has_sections_and_no_false_precision(
     assert squeezed(capsys.readouterr().out) == SHOWN
 
 
+def test_who_starts_the_adapter_at_a_terminal_beside_one_that_serves_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path / "own.yaml"
+    settings.write_text(json.dumps({"state": {"directory": str(tmp_path)}}))
+    start = ["-config", str(settings), "-socket", str(tmp_path / "none.sock")]
+    for adapters, told in (([ADAPTER], True), ([ADAPTER | {"serves": False}], False), ([], False)):
+        monkeypatch.setattr(status, "ask", lambda *_, adapters=adapters: iter(adapters))
+        monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+        assert cli.main(start) == 1, "there is no runtime"
+        line = "another adapter, pid 7, serves containerd already; this one joins beside it"
+        assert (line in terminal.getvalue()) is told
+
+
 # progress: work that takes long says what it does, to people only
 
 

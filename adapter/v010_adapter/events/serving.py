@@ -339,7 +339,7 @@ class Serving:
             "programs": {name: account.describe() for name, account in accounts.items()},
             "standby": standby.describe() if standby is not None else {},
             "hooks": hooks.containers if hooks else {},
-            "faults": [*filter(None, [plugins.conf_json.fault]), *(hooks.faults if hooks else ())],
+            "faults": [*plugins.faults(), *(hooks.faults if hooks else ())],
             "notes": list(filter(None, [plugins.sandboxes.describe(len(self._pods_of_runtime)), self.ledger.foreign])),
             "state_fault": self._turns.fault or self.ledger.fault,
         }
