@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import socket
 import sys
@@ -101,6 +102,9 @@ def install(folder: Path) -> None:
     program.parent.mkdir(parents=True)
     program.write_text(Path(sys.executable).with_name("v010-adapter").read_text())
     program.chmod(0o755)
+    python = program.with_name("python3")
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')  # a link would lose the environment
+    python.chmod(0o755)
 
 
 def section_of(page: str, title: str) -> str:

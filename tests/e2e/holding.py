@@ -13,6 +13,8 @@ from tests.e2e.pod import STATE, Cri, HarnessError, Sandbox, until
 from tests.e2e.runtimes import Crio, Runtime
 
 PLUGIN = Path("/opt/nri/plugins/40-holding")
+SETTINGS = "legacy: {config: /etc/nri/holding/conf.json}\n"
+"""The adapter beside it has nothing to do."""
 TOLD = STATE / "told"
 """The directory in which the plugin and the run tell each other, by files: NAME.held, NAME.go, NAME.refuse, pid."""
 PROGRAM = f"""#!{sys.executable}
@@ -92,8 +94,7 @@ class Start(Thread):
         return self._log.exists() and "started" in self._log.read_text(errors="replace")
 
 
-def play(runtime: Runtime) -> Iterator[str]:
-    cri = runtime.start()
+def play(runtime: Runtime, cri: Cri) -> Iterator[str]:
     until((TOLD / "pid").exists, "the plugin to be registered")
     pod = cri.run_pod()
     go, refused = Start(cri, pod, "go"), Start(cri, pod, "refused")

@@ -208,7 +208,7 @@ RUNS = {
     "holding": Run(
         "containers whose start a plugin holds",
         lambda _: holding.prepare(),
-        lambda runtime, _: holding.play(runtime),
+        launched(holding.SETTINGS, lambda runtime, cri, _: holding.play(runtime, cri)),
     ),
     "docker": Run(
         "containers that a plugin adjusts, or fails",

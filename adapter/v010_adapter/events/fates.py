@@ -180,11 +180,6 @@ class Turn:
         """What the runtime has got from this adapter; None if that was late, or nothing."""
 
     @property
-    def is_noted(self) -> bool:
-        """Whether others are to be told of the answer: it is served here beside others, or its time was up before."""
-        return self.is_begun or self.fate is None
-
-    @property
     def is_end(self) -> bool:
         """Whether the event is one of the id's end."""
         return self.method.startswith(ENDS)

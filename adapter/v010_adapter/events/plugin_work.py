@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -86,8 +86,6 @@ class PluginWork(Work[PluginStep]):
         """The works that must be over before the turn of this one comes."""
         self.has_lock = False
         """Whether this work has the lock of its id."""
-        self.on_over: Callable[[PluginWork], object] = lambda _: None
-        """Told when the work is over."""
         runner, self._plugins, self._updates, self._ledger = shared
         self._message = message
         self._builder: AnswerBuilder | None = None
@@ -174,9 +172,6 @@ class PluginWork(Work[PluginStep]):
         """The process ends. A delete that runs counts as ended: its plugin has the request, and is left to finish."""
         if self.life.state is RUNNING and not self.is_starting:
             self._on_done(self.life.steps[0])
-
-    def _give_back(self) -> None:
-        self.on_over(self)
 
     # What plugins get and answer
 

@@ -283,14 +283,14 @@ class Serving:
         """
         turn, work = self._unanswered.pop(context, (None, None))
         if turn is not None:
-            is_in_time = context.is_heard and self._loop.time() < turn.deadline
             if work is not None:
-                if turn.is_noted:
+                if turn.is_begun or turn.fate is None:  # others serve, too, or its time was up before its turn
                     state = State.FAILED if context.has_failed else State.ANSWERED
+                    is_in_time = context.is_heard and self._loop.time() < turn.deadline
                     self._turns.end(turn, state if is_in_time else None)
                 work.on_sent()
-            is_sure = context.is_heard and context.remaining() > context.came - turn.quiet_at
-            if self._hides_refused and is_sure and context.has_failed and context.method == CREATION:
+            is_refused = self._hides_refused and context.has_failed and context.method == CREATION
+            if is_refused and context.is_heard and context.remaining() > context.came - turn.quiet_at:
                 self._loop.call_soon(lambda: self.run_for_gone(turn.id))
             if turn.fate is not None and self.serves is (turn.fate in SERVED_ELSEWHERE):
                 self._note_served(is_ours=not self.serves)

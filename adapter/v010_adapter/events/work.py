@@ -26,6 +26,7 @@ T = TypeVar("T")
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.1
 """Seconds between two starts of a program that is being written: each pause is twice the one before."""
+_SETTLED, _TURN = Input.SETTLED, Input.TURN
 _BUG = "meets a bug of the adapter, which has logged it"
 _RESULT_BUG = Failure(f"its result {_BUG}")
 
@@ -51,6 +52,8 @@ class Work(ABC, Generic[S]):
         """
         self.answer: Deferred[Any] = Deferred()
         """What the runtime gets; the work may go on after it."""
+        self.on_over: Callable[[Any], object] = lambda _: None
+        """Told when the work is over."""
         self.life = life
         self._runner = runner
         self._late_limit = late_limit
@@ -109,9 +112,6 @@ class Work(ABC, Generic[S]):
     def _on_done(self, step: S) -> None:
         """A program has exited, or is not waited for any longer."""
 
-    def _give_back(self) -> None:
-        """The work is over."""
-
     def _let_go(self) -> None:
         """No program is left to run: lets go of what may be large. A program that was left keeps the work."""
 
@@ -132,7 +132,7 @@ class Work(ABC, Generic[S]):
 
     def go(self) -> None:
         """Starts the first program: the turn has come."""
-        self._do(self.life.receive(Input.TURN_OF_LARGE if self.is_large else Input.TURN))
+        self._do(self.life.receive(Input.TURN_OF_LARGE if self.is_large else _TURN))
 
     def drop(self, why: Input) -> None:
         """ANSWERED_ELSEWHERE or RUNTIME_GONE, before the turn has come."""
@@ -141,7 +141,8 @@ class Work(ABC, Generic[S]):
     def on_sent(self) -> None:
         """The runtime has got the answer, or never gets it."""
         self._is_sent = True
-        self._do(self.life.receive(Input.SETTLED if self._is_settled else Input.SENT))
+        is_last = self.life.state is ENDING and not self._left
+        self._do(self.life.receive(_SETTLED if is_last else Input.SENT))
 
     # Actions
 
@@ -262,21 +263,20 @@ class Work(ABC, Generic[S]):
         timer = self._left.pop(process, None)
         if timer is not None:
             timer.cancel()
-            self._do(self.life.receive(Input.SETTLED if self._is_settled else Input.LEFT_ENDED))
-
-    @property
-    def _is_settled(self) -> bool:
-        """Whether the work waits for nothing any more. If programs work on, a delete must not overtake its create."""
-        return self.life.state is ENDING and self._is_sent and not self._left
+            is_last = self.life.state is ENDING and self._is_sent and not self._left
+            self._do(self.life.receive(_SETTLED if is_last else Input.LEFT_ENDED))
 
     def _settle(self) -> Actions | None:
+        """Ends the work if it waits for nothing any more. While programs work on, a delete must not overtake them."""
         self._let_go()
-        return self.life.receive(Input.SETTLED) if self._is_settled else None
+        if self.life.state is ENDING and self._is_sent and not self._left:
+            return self.life.receive(_SETTLED)
+        return None
 
     def _end(self) -> None:
         if self._goes_on:
             log.info("%s: it has ended after the answer", self)
-        self._give_back()
+        self.on_over(self)
 
     # Inputs
 

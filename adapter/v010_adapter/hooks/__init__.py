@@ -1,1 +1,1 @@
-"""The hook bridge: injects podman-style OCI hooks from hooks.d directories into containers as they are created."""
+"""Hook files of podman's kind: reading, matching, and what they inject. `events.hooks` does so at each creation."""
