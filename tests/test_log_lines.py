@@ -70,6 +70,16 @@ def test_a_record_has_time_and_level() -> None:
     assert as_json(made) == expected, "RFC 3339, whatever the time zone"
 
 
+def test_a_record_of_a_traced_event_names_the_trace_also_where_the_line_is_cut() -> None:
+    for made in (record("a: %s", "b"), record("%s", "x" * 10_000)):
+        untraced, message = as_text(made, limit=200), made.getMessage()
+        assert "trace_id" not in as_json(made)
+        made.trace_id = "0af7\n"
+        assert as_text(made, limit=200)[:30] == rf"trace_id=0af7\n {untraced}"[:30]
+        assert as_json(made)["trace_id"] == "0af7\n"
+        assert as_json(made)["message"] == message
+
+
 # ---- tracebacks
 
 

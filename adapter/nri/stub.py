@@ -246,7 +246,8 @@ class Stub:
         if error is not None:
             code, text = status_of(error, f"{self.idx}-{self.name}")
             if not isinstance(error, NRIError):
-                log.error("%s: %s", context.method, text, exc_info=error)
+                traced = {"trace_id": context.trace_id} if context.trace_id else None
+                log.error("%s: %s", context.method, text, exc_info=error, extra=traced)
             self._refuse(stream_id, code, text)
             let_go_of_frames(error)
             return code

@@ -51,6 +51,8 @@ class PlainFormatter(logging.Formatter):
 
     def _line(self, record: logging.LogRecord) -> str:
         head = f"{self.formatTime(record)} {record.levelname} " if self._head else ""
+        if trace := getattr(record, "trace_id", ""):  # at the begin, where nothing is cut
+            head += f"trace_id={printable(str(trace))} "
         message = self._message(record)
         lines = [head + printable(message[: self._limit + 1] if self._limit else message)]
         if record.exc_info:

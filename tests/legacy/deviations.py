@@ -34,5 +34,10 @@ DEVIATIONS = (
         "`spec.annotations` has the annotations of the CRI request too",
         "NRI gives them merged with the spec's",
     ),
+    Deviation(
+        "both",
+        "the environment has `TRACEPARENT` if the runtime traces the event, unless the plugin has stood by",
+        "what a plugin traces or logs can be joined with the runtime's trace",
+    ),
 )
 """The documentation shows the table, and the tests against the original client know these differences and no others."""

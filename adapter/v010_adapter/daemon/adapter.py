@@ -21,6 +21,7 @@ from v010_adapter.events.turns import Turns, obstacle_in, owners_in, stranger
 from v010_adapter.host import paths
 from v010_adapter.monitoring import logs
 from v010_adapter.monitoring.times import Histogram, quantiles
+from v010_adapter.monitoring.trace import trace_of
 from v010_adapter.settings import Settings
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 
@@ -224,7 +225,8 @@ class Adapter(Plugin):
         self._times[context.method].add(seconds)
         if context.came + seconds > context.deadline:
             self._late[context.method] += 1
-            log.warning("%s was answered after its deadline: the runtime may drop the adapter", context.method)
+            text = "%s was answered after its deadline: the runtime may drop the adapter"
+            log.warning(text, context.method, extra=trace_of(context).extra)
         if self._serving is not None:
             self._serving.on_answered(context)
 

@@ -13,6 +13,7 @@ from nri import Answer, Context, api
 from nri.events import subject_of
 from v010_adapter.events.fates import SERVED_ELSEWHERE, Turn
 from v010_adapter.events.withheld import take_annotations
+from v010_adapter.monitoring.trace import Trace, trace_of
 
 if TYPE_CHECKING:
     from v010_adapter.events.hooks import HookBridge
@@ -33,7 +34,8 @@ def create_container(
     `plugins` runs the legacy plugins; then the fate of the event is known. `hooks` is None where others inject hooks.
     Annotations under `prefix` are the plugins' own, if it is not empty.
     """
-    withheld = _withhold(request, prefix) if prefix else ()
+    trace = trace_of(context)
+    withheld = _withhold(request, prefix, trace) if prefix else ()
     answer: api.CreateContainerResponse | None = yield plugins()
     if turn.fate in SERVED_ELSEWHERE:
         return None
@@ -45,13 +47,13 @@ def create_container(
     if hooks is not None:
         due = context.due
         yield hooks.update(due)
-        matching = (yield hooks.inject(request, response, due)) or ()
+        matching = (yield hooks.inject(request, response, due, trace)) or ()
         if matching:
-            response = yield hooks.precreate(matching, request, response, due)
+            response = yield hooks.precreate(matching, request, response, due, trace)
     return response
 
 
-def _withhold(request: api.CreateContainerRequest, prefix: str) -> Sequence[str]:
+def _withhold(request: api.CreateContainerRequest, prefix: str, trace: Trace) -> Sequence[str]:
     """Withholds the annotations of the container and its pod under a prefix from plugins and hooks; logs that.
 
     Returns those of the container.
@@ -59,7 +61,7 @@ def _withhold(request: api.CreateContainerRequest, prefix: str) -> Sequence[str]
     brought = take_annotations(request.container, prefix)
     if withheld := sorted({*brought, *take_annotations(request.pod, prefix)}):
         text = "%s brings %d annotations under %s, which are removed; the first is %.200s"
-        log.warning(text, subject_of(request), len(withheld), prefix, withheld[0])
+        log.warning(text, subject_of(request), len(withheld), prefix, withheld[0], extra=trace.extra)
     return brought
 
 

@@ -19,6 +19,7 @@ from v010_adapter.hooks.facts import Facts, facts
 from v010_adapter.hooks.match import Matcher, NamedHook, adjustment, counts, places
 from v010_adapter.hooks.model import PRECREATE
 from v010_adapter.hooks.reader import HookReader
+from v010_adapter.monitoring.trace import UNTRACED, Trace
 from v010_adapter.oci.sizes import refuse_oversized
 from v010_adapter.settings import HooksSettings
 
@@ -78,35 +79,39 @@ class HookBridge:
         return self._reader.update(due)
 
     def inject(
-        self, request: api.CreateContainerRequest, response: api.CreateContainerResponse, due: float
+        self,
+        request: api.CreateContainerRequest,
+        response: api.CreateContainerResponse,
+        due: float,
+        trace: Trace = UNTRACED,
     ) -> Answer[Sequence[NamedHook]]:
         """Adds the hooks that match the container of the request to the response; returns these hooks.
 
         With `podAnnotations`, also adds the pod's annotations for which the container gets them.
         Fails with Oversized, by `hooks.onFailure`, if the container is too large for both before `due`.
         """
-        matching = self._match(request, due)
+        matching = self._match(request, due, trace)
 
         def inject() -> Generator[Answer[Any], Any, Sequence[NamedHook]]:
-            return self._inject((yield matching), request, response)
+            return self._inject((yield matching), request, response, trace)
 
-        return in_turn(inject()) if isinstance(matching, Deferred) else self._inject(matching, request, response)
+        return in_turn(inject()) if isinstance(matching, Deferred) else self._inject(matching, request, response, trace)
 
-    def _match(self, request: api.CreateContainerRequest, due: float) -> _Matching | Deferred[_Matching]:
+    def _match(self, request: api.CreateContainerRequest, due: float, trace: Trace) -> _Matching | Deferred[_Matching]:
         matcher = self._directories.matcher
         try:
             refuse_oversized(request.pod, request.container, matcher.fields)
         except Oversized as error:
-            return self._match_without_texts(matcher, request, error)
+            return self._match_without_texts(matcher, request, error, trace)
         known = facts(request.pod, request.container, with_mounts=matcher.looks_at_mounts)
         times = 2 if self._settings.pod_annotations else 1  # `deciding` takes as long as `match`
         if times * matcher.work(known) <= MAX_WORK:
             matching = matcher.match(known)
             return _Matching(matching, self._deciding(matcher, matching, known))
-        return in_turn(self._match_apart(matcher, known, request, due))
+        return in_turn(self._match_apart(matcher, known, request, due, trace))
 
     def _match_apart(
-        self, matcher: Matcher, known: Facts, request: api.CreateContainerRequest, due: float
+        self, matcher: Matcher, known: Facts, request: api.CreateContainerRequest, due: float, trace: Trace
     ) -> Generator[Answer[Any], Any, _Matching]:
         from v010_adapter.programs.apart import computed  # noqa: PLC0415 - only for large texts and patterns
 
@@ -117,16 +122,17 @@ class HookBridge:
         try:
             choice, keys = yield computed(self._loop, compute, due, "annotations and args[0]")
         except Oversized as error:
-            return self._match_without_texts(matcher, request, error)
+            return self._match_without_texts(matcher, request, error, trace)
         return _Matching(matcher.chosen(choice), {key: known.annotations[key] for key in keys})
 
     def _match_without_texts(
-        self, matcher: Matcher, request: api.CreateContainerRequest, error: Oversized
+        self, matcher: Matcher, request: api.CreateContainerRequest, error: Oversized, trace: Trace
     ) -> _Matching:
         """Returns the hooks that match without what may be too large, if a failure of hooks is to be ignored."""
         if self._settings.fail_create:
             raise error
-        log.error("hooks for %s: %s (only hooks with other conditions are injected)", subject_of(request), error)
+        text = "hooks for %s: %s (only hooks with other conditions are injected)"
+        log.error(text, subject_of(request), error, extra=trace.extra)
         with_mounts = matcher.looks_at_mounts and not error.place.startswith("mounts")
         known = facts(request.pod, request.container, with_mounts=with_mounts)
         return _Matching(matcher.match(known._replace(annotations={}, command=None)), {})
@@ -140,7 +146,11 @@ class HookBridge:
         return matcher.deciding(matching, known.annotations) if self._settings.pod_annotations and matching else {}
 
     def _inject(
-        self, matching: _Matching, request: api.CreateContainerRequest, response: api.CreateContainerResponse
+        self,
+        matching: _Matching,
+        request: api.CreateContainerRequest,
+        response: api.CreateContainerResponse,
+        trace: Trace,
     ) -> Sequence[NamedHook]:
         injected = adjustment(matching.hooks, self._directories.journal)
         of_plugins = counts(response.adjust.hooks) if response.adjust.HasField("hooks") else None
@@ -152,7 +162,7 @@ class HookBridge:
             response.adjust.annotations.update({key: matching.annotations[key] for key in keys})
         if matching.hooks:
             # After the answer: the runtime waits for it.
-            self._loop.call_soon(partial(self._note, matching.hooks, request, of_plugins))
+            self._loop.call_soon(partial(self._note, matching.hooks, request, of_plugins, trace))
         return matching.hooks
 
     def precreate(
@@ -161,6 +171,7 @@ class HookBridge:
         request: api.CreateContainerRequest,
         response: api.CreateContainerResponse,
         due: float,
+        trace: Trace = UNTRACED,
     ) -> Answer[api.CreateContainerResponse]:
         """Runs the precreate hooks among the matching hooks, on the container as the response has adjusted it.
 
@@ -174,13 +185,14 @@ class HookBridge:
         except Oversized as error:
             if self._settings.fail_create:
                 raise
-            log.error("precreate hooks for %s: %s (none runs)", subject_of(request), error)
+            log.error("precreate hooks for %s: %s (none runs)", subject_of(request), error, extra=trace.extra)
             return response
         from v010_adapter.events import precreate  # noqa: PLC0415 - only for precreate hooks
         from v010_adapter.programs.apart import LARGE  # noqa: PLC0415 - likewise
 
         fail, root, runtime = self._settings.fail_create, self._host_root, self._runtime
         edits = precreate.Edits(self._runner, hooks, request, response, fail=fail, host_root=root, runtime=runtime)
+        edits.trace = trace
         if (size := request.ByteSize()) > LARGE:
             edits.be_large(size, due)
         edits.go()
@@ -198,11 +210,16 @@ class HookBridge:
                 yield precreate.program(named, self._host_root), self._settings.standby
 
     def _note(
-        self, matching: Sequence[NamedHook], request: api.CreateContainerRequest, of_plugins: Counter[str] | None
+        self,
+        matching: Sequence[NamedHook],
+        request: api.CreateContainerRequest,
+        of_plugins: Counter[str] | None,
+        trace: Trace,
     ) -> None:
         """Counts and logs the hooks of a container. `of_plugins` counts the hooks that plugins have added before."""
         self.injected.update([named.path for named in matching])
         if log.isEnabledFor(logging.INFO):
             found = map(str, places(matching, counts(request.container.hooks) + (of_plugins or Counter())))
             precreate = [f"{PRECREATE}: {named.file}" for named in matching if PRECREATE in named.hook.stages]
-            log.info("hooks for %s: %s", subject_of(request), ", ".join([*found, *precreate]) or "none at any stage")
+            hooks = ", ".join([*found, *precreate]) or "none at any stage"
+            log.info("hooks for %s: %s", subject_of(request), hooks, extra=trace.extra)

@@ -121,7 +121,7 @@ class PluginWork(Work[PluginStep]):
             elif fate is REPEAT and self.kind == CREATE:
                 self.life.set_steps(() if is_ended else self._missing())  # deletes may have removed what was noted
         except Exception:  # others wait for its end
-            log.exception("a bug: %s runs no program", self)
+            log.exception("a bug: %s runs no program", self, extra=self.trace.extra)
             self.life.set_steps(())
         self.go()
 
@@ -295,6 +295,7 @@ class PluginWork(Work[PluginStep]):
                 "%s answers %s with `%s`, which is ignored: the plugin has no `events` in its settings. "
                 "To change containers as they are created, add legacy: {plugins: {%s: {events: [CreateContainer]}}}",
                 *(type_, self.event, "`, `".join(wishes), type_),
+                extra=self.trace.extra,
             )
 
     def _response(self) -> Any:
@@ -330,4 +331,13 @@ class PluginWork(Work[PluginStep]):
             "error": str(PluginError(process.name, answer.reason)) if isinstance(answer, Failure) else None,
         }
         text = "%s: %s: %s after %d us; request: %s result: %s"
-        log.debug(text, self, process.name, outcome, microseconds, body, stdout, extra={"fields": fields})
+        log.debug(
+            text,
+            self,
+            process.name,
+            outcome,
+            microseconds,
+            body,
+            stdout,
+            extra={"fields": fields, **(self.trace.extra or {})},
+        )

@@ -29,6 +29,7 @@ from v010_adapter.legacy.pending_updates import PendingUpdates
 from v010_adapter.legacy.plan import DELETE, REMOVALS, STATES
 from v010_adapter.legacy.plugins import LegacyPlugins
 from v010_adapter.legacy.request import Target, of_event
+from v010_adapter.monitoring.trace import Trace, trace_of
 from v010_adapter.programs.apart import LARGE
 from v010_adapter.programs.runner import Account, Runner
 from v010_adapter.settings import Settings
@@ -212,8 +213,10 @@ class Serving:
         if self._first_start.is_counting:
             self._first_start.count()
         self.deletes.note_named(target)
-        work = self._work_of(event, message, target, turn)
+        trace = trace_of(context)
+        work = self._work_of(event, message, target, turn, trace)
         if work is not None:
+            work.trace = trace
             self._unanswered[context] = turn, work
             if context.size > LARGE:
                 work.be_large(context.size, context.due)
@@ -227,7 +230,7 @@ class Serving:
             return work.answer
         return with_updates(event, None, self.updates, target) if self.updates.waiting else None
 
-    def _work_of(self, event: str, message: Any, target: Target, turn: Turn) -> PluginWork | None:
+    def _work_of(self, event: str, message: Any, target: Target, turn: Turn, trace: Trace) -> PluginWork | None:
         """Returns the work of an event, None if no plugin runs at it, and nothing else depends on its fate."""
         plugins = self.plugins
         by_runtime = target.is_sandbox and plugins.sandboxes.runtime_runs_at(event)
@@ -241,7 +244,7 @@ class Serving:
         self._note_existing(target)
         entries = plugins.entries() if event in plugins.plans.at and not by_runtime else ()
         if entries is None:
-            self._refuse_create(event, target)
+            self._refuse_create(event, target, trace)
             return None
         steps = plugins.plans.of_create(event, entries, target) if entries else []
         if not steps and not (event == CREATION and self._changes_creations and self._turns.is_shared(turn)):
@@ -260,11 +263,11 @@ class Serving:
         if not target.is_sandbox and self.plugins.plans.reports_ends:
             self.updates.existing.add(target.id)
 
-    def _refuse_create(self, event: str, target: Target) -> None:
+    def _refuse_create(self, event: str, target: Target, trace: Trace) -> None:
         error = self.plugins.conf_json.error
         if self._own.legacy.fail_create and error is not None and not self.plugins.plans.is_exempt(target):
             refusal = ConfigError(error.place, f"{error.reason} (no plugin can run)")
-            log.error("%s of %s: %s", STATES[event], target, refusal)
+            log.error("%s of %s: %s", STATES[event], target, refusal, extra=trace.extra)
             raise refusal
 
     def run_for_gone(self, id_: str) -> None:

@@ -15,6 +15,7 @@ from nri.deferred import in_turn
 from v010_adapter.base.loop import NO_TIMER, Timer
 from v010_adapter.errors import ProgramError
 from v010_adapter.events.life import ENDING, PREPARING, PRINTED, RUNNING, SPAWN, Action, Actions, Input, Life
+from v010_adapter.monitoring.trace import UNTRACED
 from v010_adapter.programs.process import Process, Program
 from v010_adapter.programs.runner import DONE, FAILED, LATE, Outcome, Runner
 from v010_adapter.programs.step import Failure, Step
@@ -55,6 +56,8 @@ class Work(ABC, Generic[S]):
         self.on_over: Callable[[Any], object] = lambda _: None
         """Told when the work is over."""
         self.life = life
+        self.trace = UNTRACED
+        """The runtime's span of the event."""
         self._runner = runner
         self._late_limit = late_limit
         self._is_sent = is_sent
@@ -151,7 +154,7 @@ class Work(ABC, Generic[S]):
 
     def _on_prepared(self, _: None, bug: Exception | None) -> None:
         if bug is not None:  # the request is made here, and meets it again
-            log.error("a bug: %s: its first request: %s", self, bug)
+            log.error("a bug: %s: its first request: %s", self, bug, extra=self.trace.extra)
         if self.life.state is PREPARING:  # else the event has been answered meanwhile, and no program is left to run
             self._do(self.life.receive(Input.PREPARED))
 
@@ -181,7 +184,7 @@ class Work(ABC, Generic[S]):
         try:
             program = self._program(step)
             try:
-                self._process = self._runner.spawn(program, self._on_exit)
+                self._process = self._runner.spawn(program, self._on_exit, self.trace)
             except OSError as error:
                 reason = f"{program.path}: {error.strerror}"
                 if error.errno == errno.ETXTBSY and not self.life.is_answered:
@@ -191,7 +194,7 @@ class Work(ABC, Generic[S]):
         except ProgramError as error:
             reason = error.reason
         except Exception:  # the work must go on, for others wait for its end
-            log.exception("a bug: %s cannot be started", step.name)
+            log.exception("a bug: %s cannot be started", step.name, extra=self.trace.extra)
             reason = f"its start {_BUG}"
         else:
             self._feed(self._process)
@@ -224,7 +227,7 @@ class Work(ABC, Generic[S]):
         try:
             request = self._request(self._step)
         except Exception:  # the program has been spawned: its exit must be watched all the same
-            log.exception("a bug: there is no request for %s", self._step.name)
+            log.exception("a bug: there is no request for %s", self._step.name, extra=self.trace.extra)
             request = b""
             process.kill()
         process.feed(request)
@@ -275,7 +278,7 @@ class Work(ABC, Generic[S]):
 
     def _end(self) -> None:
         if self._goes_on:
-            log.info("%s: it has ended after the answer", self)
+            log.info("%s: it has ended after the answer", self, extra=self.trace.extra)
         self.on_over(self)
 
     # Inputs
@@ -290,7 +293,7 @@ class Work(ABC, Generic[S]):
 
     def _on_result(self, process: Process, result: Any, bug: Exception | None = None) -> None:
         if bug is not None:
-            log.error("a bug: %s: a result: %s", self, bug)
+            log.error("a bug: %s: a result: %s", self, bug, extra=self.trace.extra)
             result = _RESULT_BUG
         if self._process is process:  # else the event has been answered meanwhile, without the result
             self._detach(FAILED if isinstance(result, Failure) else DONE)
@@ -312,7 +315,8 @@ class Work(ABC, Generic[S]):
             reason += f": {self._slowest}"
         actions = self.life.time_is_up(reason)
         if self.life.state is not ENDING:
-            log.warning("%s: %s; it goes on after the answer", self, running.error(reason) if running else reason)
+            late = running.error(reason) if running else reason
+            log.warning("%s: %s; it goes on after the answer", self, late, extra=self.trace.extra)
             self._goes_on = True
         self._do(actions)
 
@@ -365,7 +369,8 @@ class Work(ABC, Generic[S]):
         for error in self.life.failures:
             self._runner.accounts[error.program].fail(error.reason)
             if is_logged:
-                log.error("%s: %s%s", self, error, "" if error is self.life.error else " (tolerated)")
+                tolerated = "" if error is self.life.error else " (tolerated)"
+                log.error("%s: %s%s", self, error, tolerated, extra=self.trace.extra)
 
 
 def _safely(work: Work[Any], doing: object, instead: T, function: Callable[..., T], *arguments: Any) -> T:
@@ -378,9 +383,9 @@ def _safely(work: Work[Any], doing: object, instead: T, function: Callable[..., 
 
 
 def _log_bug(work: Work[Any], doing: object) -> None:
-    log.exception("a bug: %s: %s", work, doing)
+    log.exception("a bug: %s: %s", work, doing, extra=work.trace.extra)
     if work._process is not None:
-        log.debug("%s: its program has printed: %s", work, work._process.stdout)
+        log.debug("%s: its program has printed: %s", work, work._process.stdout, extra=work.trace.extra)
 
 
 def _kill_if_asked(work: Work[Any]) -> None:

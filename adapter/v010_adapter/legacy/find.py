@@ -63,4 +63,4 @@ class Programs:
     def program(self, type_: str) -> Program:
         """Returns what is executed for a plugin. Raises PluginError."""
         path = programs_namespace.call(find, type_, self._directories, self._fault)
-        return Program(type_, path, (type_, "invoke"), self._environment)
+        return Program(type_, path, (type_, "invoke"), self._environment, takes_trace=True)

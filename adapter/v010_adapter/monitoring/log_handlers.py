@@ -32,13 +32,15 @@ class LineFormatter(PlainFormatter):
         return self._json(record) if self._as_json else super()._line(record)
 
     def _json(self, record: logging.LogRecord) -> str:
-        """Returns an object with `time`, `level`, `message`, the record's `fields`, and `traceback`."""
+        """Returns an object with `time`, `level`, `message`, `trace_id`, the record's `fields`, and `traceback`."""
         utc = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         members = {
             "time": f"{utc}.{int(record.msecs):03}Z",  # RFC 3339
             "level": record.levelname.lower(),
             "message": self._message(record),
         }
+        if trace := getattr(record, "trace_id", ""):
+            members["trace_id"] = trace
         members |= {key: self._value(value) for key, value in getattr(record, "fields", {}).items()}
         if record.exc_info:
             members["traceback"] = self.formatException(record.exc_info)

@@ -19,6 +19,7 @@ from typing import NamedTuple, Self
 from nri.scripts import start_error
 from v010_adapter.base.loop import NO_TIMER, READ, WRITE, Loop
 from v010_adapter.host.mount_namespace import programs_namespace
+from v010_adapter.monitoring.trace import UNTRACED
 from v010_adapter.programs.children import children
 from v010_adapter.programs.stderr import Lines
 
@@ -40,6 +41,8 @@ class Program(NamedTuple):
     path: str
     argv: tuple[str, ...]
     environ: Mapping[str, str]
+    takes_trace: bool = False
+    """Whether a process that is started for an event gets the event's span, as TRACEPARENT."""
 
 
 class Process:
@@ -57,6 +60,8 @@ class Process:
         """When the program was started, on the loop's clock."""
         self.status: int | None = None
         """None while the program runs, then its exit code, or minus the number of the signal that killed it."""
+        self.trace = UNTRACED
+        """The span of the event that the program serves."""
         self._loop = loop
         self._on_end, self._on_line = on_end, on_line
         self._stderr: Lines | None = None
@@ -151,7 +156,7 @@ class Process:
 
     def _spawn(self, program: Program) -> Sequence[int]:
         """Starts the program; returns the descriptors of the program's ends of the pipes."""
-        _, path, argv, environ = program
+        _, path, argv, environ, _ = program
         fds: list[int] = []
         try:
             for _ in range(3):
@@ -200,7 +205,8 @@ class Process:
             self._loop.watch(fd, callback, events)
             self._watched.add(fd)
         except OSError as error:
-            log.warning("%s: a pipe cannot be watched: %s: the program is killed", self.name, error.strerror)
+            text = "%s: a pipe cannot be watched: %s: the program is killed"
+            log.warning(text, self.name, error.strerror, extra=self.trace.extra)
             self.kill()
 
     def _write(self) -> bool:
@@ -250,7 +256,7 @@ class Process:
 
     def _close_flooded(self, name: str, stream: str) -> None:
         text = "%s: more than %d bytes on %s from a program that was left: the pipe is closed"
-        log.warning(text, self.name, MAX_STDOUT, stream)
+        log.warning(text, self.name, MAX_STDOUT, stream, extra=self.trace.extra)
         self._close(name)
 
     def _take_early(self, name: str, on_output: Callable[[Self], None]) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from v010_adapter.base.loop import Loop
 from v010_adapter.monitoring.times import Histogram, quantiles
+from v010_adapter.monitoring.trace import UNTRACED, Trace
 from v010_adapter.programs.process import Process, Program
 
 if TYPE_CHECKING:
@@ -76,8 +77,10 @@ class Runner:
         self._left: defaultdict[str, list[Process]] = defaultdict(list)
         """The abandoned processes that were not killed, by program, the oldest first."""
 
-    def spawn(self, program: Program, on_exit: Callable[[Process], None]) -> Process:
+    def spawn(self, program: Program, on_exit: Callable[[Process], None], trace: Trace = UNTRACED) -> Process:
         """Spawns a program, or takes one that stands by; the caller writes the request with `feed`.
+
+        `trace` is that of the event. One that stands by was started before, without it.
 
         `on_exit` is called when the process has exited, unless the process was left before. Raises OSError.
         """
@@ -90,16 +93,21 @@ class Runner:
             on_exit_of_left = self._abandoned.pop(process)
             if process in self._left[name]:
                 self._left[name].remove(process)
-            log.info("%s: pid %d, which was left running, has ended: %s", name, process.pid, process.ending)
+            text = "%s: pid %d, which was left running, has ended: %s"
+            log.info(text, name, process.pid, process.ending, extra=trace.extra)
             on_exit_of_left(process)
 
         def log_stderr(line: str) -> None:
             """Marks a line, for it may imitate the lines of the adapter. It may have secrets of conf.json."""
-            printed.debug("%s: stderr: %s", name, line, extra={"fields": {"plugin": name, "stream": "stderr"}})
+            fields = {"plugin": name, "stream": "stderr"}
+            printed.debug("%s: stderr: %s", name, line, extra={"fields": fields, **(trace.extra or {})})
 
         process = self._standby.claim(program, exited, log_stderr) if self._standby is not None else None
         if process is None:
+            if trace.parent and program.takes_trace:
+                program = program._replace(environ={**program.environ, "TRACEPARENT": trace.parent})
             process = Process(self.loop, program, exited, log_stderr)
+        process.trace = trace
         self.accounts[name].runs += 1
         return process
 
@@ -111,13 +119,14 @@ class Runner:
 
     def let_work(self, process: Process) -> None:
         """Stops waiting for a process that has printed its result and works on."""
-        log.info("%s: pid %d works on after its result", process.name, process.pid)
+        log.info("%s: pid %d works on after its result", process.name, process.pid, extra=process.trace.extra)
         self._abandon(process, lambda _: None, kill=False)
 
     def leave(self, process: Process, on_exit: Callable[[Process], object] = lambda _: None, *, kill: bool) -> None:
         """Gives a process without a result up: it is left to finish, or killed. `on_exit` is called when it exits."""
         fate = "killed" if kill else "left to finish"
-        log.warning("%s: pid %d has no result in time: %s", process.name, process.pid, fate)
+        text = "%s: pid %d has no result in time: %s"
+        log.warning(text, process.name, process.pid, fate, extra=process.trace.extra)
         self._abandon(process, on_exit, kill=kill)
 
     def _abandon(self, process: Process, on_exit: Callable[[Process], object], *, kill: bool) -> None:
