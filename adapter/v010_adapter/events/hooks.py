@@ -192,7 +192,7 @@ class HookBridge:
 
         fail, root, runtime = self._settings.fail_create, self._host_root, self._runtime
         edits = precreate.Edits(self._runner, hooks, request, response, fail=fail, host_root=root, runtime=runtime)
-        edits.trace = trace
+        edits.span = trace
         if (size := request.ByteSize()) > LARGE:
             edits.be_large(size, due)
         edits.go()

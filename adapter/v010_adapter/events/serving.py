@@ -216,7 +216,7 @@ class Serving:
         trace = trace_of(context)
         work = self._work_of(event, message, target, turn, trace)
         if work is not None:
-            work.trace = trace
+            work.span = trace
             self._unanswered[context] = turn, work
             if context.size > LARGE:
                 work.be_large(context.size, context.due)
@@ -267,7 +267,7 @@ class Serving:
         error = self.plugins.conf_json.error
         if self._own.legacy.fail_create and error is not None and not self.plugins.plans.is_exempt(target):
             refusal = ConfigError(error.place, f"{error.reason} (no plugin can run)")
-            log.error("%s of %s: %s", STATES[event], target, refusal, extra=trace.extra)
+            log.error("%s of %s: %s", STATES[event], target, refusal, extra=trace._replace(about=target.named).extra)
             raise refusal
 
     def run_for_gone(self, id_: str) -> None:
