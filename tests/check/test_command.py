@@ -130,7 +130,7 @@ def test_an_unreadable_configuration_and_wrong_usage_end_with_2(node: Node, caps
     assert (node.code, node.err) == (2, f"v010-adapter: {node.folder}/none.yaml: No such file or directory\n")
     with pytest.raises(SystemExit, match="2"):
         cli.main(["check", "-o", "xml"])
-    assert "usage: v010-adapter check" in capsys.readouterr().err
+    assert "`v010-adapter check -h` explains" in capsys.readouterr().err
 
 
 def test_unnamed_the_file_that_the_runtime_passes_comes_first_and_then_the_default_one(node: Node) -> None:

@@ -137,7 +137,8 @@ def parser() -> Parser:
     from v010_adapter.cli import arguments  # noqa: PLC0415 - not for a launched plugin
 
     text = "Runs legacy NRI v0.1.0 plugins, and injects OCI hooks, under today's container runtimes."
-    made = arguments.Parser("run", text)
+    examples = "v010-adapter run -once -socket /run/nri/nri.sock -v    # at a terminal"
+    made = arguments.Parser("run", text, examples=examples)
     made.flag("idx", "index to register with, two digits", metavar="NN")
     made.flag("name", "name to register with", metavar="NAME")
     made.flag("socket socket-path", "the runtime's NRI socket (/var/run/nri/nri.sock)", metavar="PATH")

@@ -36,7 +36,8 @@ def parser() -> Parser:
         "Exit codes: 0 all is well; 1 there are faults, or no adapter has joined in time; 2 unusable arguments or "
         "configuration; 3 no adapter runs."
     )
-    made = Parser("status", "Shows the state of running adapters.", text)
+    examples = "v010-adapter status -watch\nv010-adapter status -wait 30 -o json"
+    made = Parser("status", "Shows the state of running adapters.", text, examples=examples)
     text = f"the name with which the adapter registers ({PROGRAM})"
     made.flag("name", text, metavar="NAME", default=PROGRAM)
     made.flag("directory", "the state directory (/run/nri-NAME)", metavar="DIR")

@@ -26,7 +26,9 @@ from v010_adapter.settings import Settings, state_directory
 
 
 def parser() -> Parser:
-    made = Parser("check", "Checks the configuration, the legacy plugins, the hook files and the runtimes.")
+    examples = "v010-adapter check\nv010-adapter check -root /mnt/node    # the node whose files are there"
+    text = "Checks the configuration, the legacy plugins, the hook files and the runtimes."
+    made = Parser("check", text, examples=examples)
     text = "run this legacy plugin twice without a request, to test whether it may stand by"
     made.flag("probe", text, metavar="NAME")
     made.flag("yes", "do not ask before a plugin is run")

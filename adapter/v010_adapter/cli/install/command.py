@@ -27,7 +27,8 @@ LIST = "/etc/nri/v010-adapter.json"
 
 def parser() -> Parser:
     text = "Makes the runtime, or systemd, start the adapter, and prints what is left to do. You may run it again."
-    made = forms.parser("install", text)
+    examples = "v010-adapter install -dry-run    # what it would do\nv010-adapter install -external"
+    made = forms.parser("install", text, examples)
     text = "start the adapter as a service of systemd, beside the runtime; without it, the runtime launches the adapter"
     made.flag("external", text)
     text = f"the adapter's place among the node's NRI plugins, two digits (as installed; {forms.INDEX} at first)"
@@ -59,11 +60,11 @@ def main(options: Namespace) -> int:
     is_off = any(switch_nri.off(node.root, planned))
     start = list(_start(node.root, planned, restarts=restarts, is_external=options.external))
     if options.output == "json":
-        things = [{"path": one.thing.path, "result": one.result, "changed": one.is_change} for one in actions]
+        things = [one.described for one in actions]
         told = {
             "problems": obstacles,
             "warnings": warnings,
-            "changed": any(thing["changed"] for thing in things),
+            "changed": any(one.is_change for one in actions),
             "things": things,
             "nri": [{"status": item.status, "text": str(item)} for item in nri_items],
             "next": start,
