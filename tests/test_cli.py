@@ -118,7 +118,9 @@ def test_the_configuration_is_the_file_that_is_given_or_the_default_and_flags_ch
         *(([flag], "debug", True) for flag in ("-v", "-verbose", "--verbose")),
     ):
         assert cli.main(words) == 0
-        assert runs.settings.log._asdict() == {"level": level, "format": "json", "target": "auto", "secrets": False} | {"runs": False}
+        assert runs.settings.log._asdict() == {"level": level, "format": "json", "target": "auto", "secrets": False} | {
+            "runs": False
+        }
         assert runs.settings.hooks.watch is watch
     assert cli.main(["-config", "other.yaml", "-verbose"]) == 0
     Path("other.yaml").write_text("log: {level: error}\n")
