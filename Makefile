@@ -14,9 +14,14 @@ help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1 \2/p' $(MAKEFILE_LIST) | while read -r name text; do \
 		printf '  make %-12s %s\n' "$$name" "$$text"; done
 
+# The programs of an environment name the directory it was made in: they run in no clone that has been moved or copied.
+IS_MOVED := $(shell test -e $(VENV)/.place && ! (cd $(VENV) && pwd -P | cmp -s - .place) && rm -rf $(VENV) \
+	&& echo '$(VENV) was made in another directory, and is made anew.' >&2)
+
 $(BIN)/pip:
 	@echo 'Making a virtual environment in $(VENV) ...' >&2
 	$(PYTHON) -m venv $(VENV)
+	@cd $(VENV) && pwd -P >.place
 
 PIP = $(BIN)/pip --disable-pip-version-check install --progress-bar off
 # pip takes the clone's own nri as a copy; the clone itself takes the place of the copy.

@@ -6,10 +6,11 @@ the fixture alone: a project may have a file nri.py, and its other tests must ru
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -29,5 +30,38 @@ def nri_runtime(request: pytest.FixtureRequest) -> Iterator[Node]:
         pytest.fail(f"{found.origin} hides the package nri, which has the fixture's runtime: rename it", pytrace=False)
     from nri.testing import Node  # only where the fixture is used  # noqa: PLC0415
 
-    with Node(getattr(request, "param", "")) as node:
+    with Node(getattr(request, "param", "")) as node, _line(request.config) as show:
+        from nri.testing.contract import SITUATIONS  # noqa: PLC0415 - likewise
+
+        node.progress = lambda number, rule: show(f"contract: {number} of {SITUATIONS}: {rule}")
         yield node
+
+
+@contextmanager
+def _line(config: pytest.Config) -> Iterator[Callable[[str], None]]:
+    """Yields what shows a text in a line of the terminal, also while pytest captures output; the end clears it.
+
+    Shows nothing where there is no terminal, and in a worker of xdist.
+    """
+    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+    capture: Any = config.pluginmanager.get_plugin("capturemanager")
+    if reporter is None or capture is None or not reporter.isatty:
+        yield lambda text: None
+        return
+    has_shown = False
+
+    def show(text: str) -> None:
+        nonlocal has_shown
+        with capture.global_and_fixture_disabled():
+            if not has_shown:
+                reporter.ensure_newline()
+            has_shown = True
+            reporter.rewrite(text, erase=True)
+
+    try:
+        yield show
+    finally:
+        if has_shown:
+            show("")
+            with capture.global_and_fixture_disabled():
+                reporter.rewrite("")

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import messages
 
 project = "v010-adapter"
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
 include_patterns = [
     "README.md",
     "SECURITY.md",
@@ -21,6 +21,7 @@ include_patterns = [
     "deploy/helm/nri-v010-adapter/README.md",
     "examples/project/README.md",
     "legacy-plugins/README.md",
+    "tests/turns/model/README.md",
 ]
 exclude_patterns = [".*", "**/__pycache__"]
 root_doc = "docs/index"
@@ -28,6 +29,9 @@ html_theme = "furo"
 html_title = project
 html_show_copyright = False
 html_additional_pages = {"index": "redirect.html"}
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+copybutton_exclude = ".linenos, .gp, .go"  # a prompt and what a command prints are not copied
 templates_path = ["."]
 myst_heading_anchors = 3
 default_role = "code"  # docstrings put code between single backquotes

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from html import escape
 from pathlib import Path
 
+from docs.drawing import BOLD, MONO, Picture
 from v010_adapter.events.life import TRANSITIONS, LifeState, Transition
 
 FILE = Path(__file__).with_suffix(".svg")
@@ -14,7 +13,7 @@ COLUMNS = 24, 180, 510
 """Where the texts of a row begin: the input, what follows with a program to run, and without."""
 HEADINGS = "input", "a program is left to run", "none is"
 LANE = 16
-COLOURS = "#0969da", "#1a7f37", "#9a6700", "#8250df", "#cf222e", "#57606a", "#bf3989"
+COLOURS = "blue", "green", "amber", "violet", "red", "faint", "pink"
 TITLE = "The life of an event's work"
 DESCRIPTION = (
     "A box for each state. A row of a box is an input: the next state and the actions if a program is left to run, and "
@@ -23,58 +22,41 @@ DESCRIPTION = (
 
 
 def picture() -> str:
-    """Returns the picture. It has a ground of its own, so that it can be read on light and on dark pages."""
+    """Returns the picture."""
     tops, y = dict[LifeState, int](), LINE + GAP
     for state, row in TRANSITIONS.items():
         tops[state] = y
         y += (len(row) + 1) * LINE + 8 + GAP
-    width = WIDTH + LEFT + (len(tops) + 1) * LANE
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {y}" role="img" '
-        f'font-family="monospace" font-size="12" fill="#1f2328">',
-        f"<title>{escape(TITLE)}</title>",
-        f"<desc>{escape(DESCRIPTION)}</desc>",
-        '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-        '<path d="M0 0L8 4L0 8z" fill="context-stroke"/></marker></defs>',
-        f'<rect width="{width}" height="{y}" rx="6" fill="#f6f8fa"/>',
-        *(_text(x, LINE + 4, text, ' font-style="italic"') for x, text in zip(COLUMNS, HEADINGS, strict=True)),
-        *(part for state, top in tops.items() for part in _box(state, top, tops)),
-        "</svg>",
-    ]
-    return "\n".join(parts) + "\n"
+    drawn = Picture(TITLE, DESCRIPTION, WIDTH + LEFT + (len(tops) + 1) * LANE, size=12, font=MONO)
+    for x, text in zip(COLUMNS, HEADINGS, strict=True):
+        drawn.text(x, LINE + 4, text, "faint")
+    for state, top in tops.items():
+        _box(drawn, state, top, tops)
+    return drawn.svg(y)
 
 
-def _box(state: LifeState, top: int, tops: dict[LifeState, int]) -> Iterator[str]:
+def _box(drawn: Picture, state: LifeState, top: int, tops: dict[LifeState, int]) -> None:
     row = TRANSITIONS[state]
-    height = (len(row) + 1) * LINE + 8
-    yield f'<rect x="{LEFT}" y="{top}" width="{WIDTH}" height="{height}" rx="5" fill="#ffffff" stroke="#57606a"/>'
-    yield _text(COLUMNS[0], top + LINE, state.name, ' font-weight="bold"')
+    drawn.box(LEFT, top, WIDTH, (len(row) + 1) * LINE + 8)
+    drawn.text(COLUMNS[0], top + LINE, state.name, more=BOLD)
     for number, (input_, (more, none)) in enumerate(row.items(), 2):
         y = top + number * LINE
-        yield _text(COLUMNS[0], y, input_.name)
-        yield _text(COLUMNS[1], y, _words(more, state))
+        drawn.text(COLUMNS[0], y, input_.name)
+        drawn.text(COLUMNS[1], y, _words(more, state))
         if none != more:
-            yield _text(COLUMNS[2], y, _words(none, state))
+            drawn.text(COLUMNS[2], y, _words(none, state))
         for target in dict.fromkeys((more[0], none[0])):
             if target is not state:
-                yield _line(y - 4, tops[target] + 10, [*tops].index(target))
+                lane = [*tops].index(target)
+                x, right = LEFT + WIDTH + (lane + 1) * LANE, LEFT + WIDTH
+                path = (right, y - 4), (x, y - 4), (x, tops[target] + 10), (right, tops[target] + 10)
+                drawn.arrow(path, COLOURS[lane % len(COLOURS)])
 
 
 def _words(transition: Transition, state: LifeState) -> str:
     target, actions = transition
     words = " ".join(action.name for action in actions)
     return f"{'stays' if target is state else target.name}{': ' * bool(words)}{words}"
-
-
-def _text(x: int, y: int, text: str, more: str = "") -> str:
-    return f'<text x="{x}" y="{y}"{more}>{escape(text)}</text>'
-
-
-def _line(start: int, end: int, lane: int) -> str:
-    right = LEFT + WIDTH
-    x = right + (lane + 1) * LANE
-    path = f"M{right} {start}H{x}V{end}H{right}"
-    return f'<path d="{path}" fill="none" stroke="{COLOURS[lane]}" marker-end="url(#tip)"/>'
 
 
 if __name__ == "__main__":

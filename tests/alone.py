@@ -72,9 +72,12 @@ class NoRuntime:
 class PluginServing(Serving):
     """Serves events with legacy plugins alone; `serve` tells it of each answer, as the stub does."""
 
-    def __init__(self, loop: Any, legacy: LegacySettings, turns: Turns, host_root: str = "/") -> None:
+    def __init__(
+        self, loop: Any, legacy: LegacySettings, turns: Turns, host_root: str = "/", holder: Any = None
+    ) -> None:
         self.link = NoRuntime()
-        super().__init__(loop, Settings(legacy=legacy, host_root=host_root), turns, self.link)
+        make_holder = None if holder is None else lambda: holder
+        super().__init__(loop, Settings(legacy=legacy, host_root=host_root), turns, self.link, make_holder)
 
     def set_runtime(self, runtime: Runtime, *, pid: int = 0, with_hooks: bool = False) -> None:
         self.link.runtime_pid = pid

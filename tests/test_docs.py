@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from socket import socket
 from typing import Any
 
 import pytest
@@ -220,7 +221,7 @@ def test_the_reference_has_every_public_name(package: Any) -> None:
 
 
 def test_the_examples_on_the_page_work(tmp_path: Path, nri_runtime: Node) -> None:
-    plugin, adjusting, coroutine, traced, test = blocks(STUB, "python")
+    plugin, adjusting, coroutine, traced, test, *_ = blocks(STUB, "python")
     assert plugin == (ROOT / "examples/nice.py").read_text()
     names: dict[str, Any] = {"__name__": "page"}
     for text in (coroutine, adjusting, traced, *blocks(ROOT / "adapter/nri/README.md", "python")):
@@ -242,6 +243,20 @@ def test_the_examples_on_the_page_work(tmp_path: Path, nri_runtime: Node) -> Non
     words = ["-P", "-m", "pytest", "-q", "-p", "pytest_nri", "-p", "no:cacheprovider", str(tmp_path)]
     done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False)
     assert re.search(r"^2 passed in ", done.stdout, re.MULTILINE), done.stdout + done.stderr
+
+
+def test_the_whole_plugin_on_the_page_and_its_test_have_less_than_40_lines_and_work(tmp_path: Path) -> None:
+    *_, plugin, test = blocks(STUB, "python")
+    assert len((plugin + test).splitlines()) < 40
+    with socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    for name, text in (("quota.py", plugin), ("test_quota.py", test)):
+        assert ":9464" in text
+        (tmp_path / name).write_text(text.replace(":9464", f":{port}"))
+    words = ["-P", "-m", "pytest", "-q", "-p", "pytest_nri", "-p", "no:cacheprovider", "test_quota.py"]
+    done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert re.search(r"^1 passed in ", done.stdout, re.MULTILINE), done.stdout + done.stderr
 
 
 # ---- the protocol, and the events that come

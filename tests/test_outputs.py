@@ -124,6 +124,15 @@ def test_at_80_columns_no_line_of_status_is_wider_and_what_is_long_is_shortened_
     assert any(line.endswith(f"{hook}           3") for line in on_terminal(words, 300, monkeypatch))
 
 
+def test_at_80_columns_no_line_of_check_is_wider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    list_ = tmp_path / ("long-" * 30) / "conf.json"
+    own = tmp_path / "own.yaml"
+    own.write_text(json.dumps({"legacy": {"config": str(list_), "path": [f"/{'x' * 90}", "/opt"]}}))
+    lines = on_terminal(["check", "-config", str(own)], 80, monkeypatch)
+    assert max(map(len, lines)) <= 80, lines
+    assert any(len(line) > 150 for line in on_terminal(["check", "-config", str(own)], 300, monkeypatch))
+
+
 def test_who_starts_the_adapter_at_a_terminal_beside_one_that_serves_is_told_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from nri.holding.holds import MAX_LIMIT
+from nri.holding.keeper import MAX_HELD
 from v010_adapter import settings
 from v010_adapter.host import trust
 from v010_adapter.settings import (
@@ -22,6 +24,7 @@ from v010_adapter.settings import (
     Settings,
     parse,
     read,
+    schema,
 )
 
 FULL = """\
@@ -36,6 +39,9 @@ legacy:
   onDeleteFailure: fail
   killOnTimeout: true
   lateLimit: 10
+  holdAfter: 0
+  holdLimit: 60
+  holdAtOnce: 8
   exempt: [kube-system]
   environment: {LANG: C, EMPTY: ""}
   metadataPrefix: nri.example.com/
@@ -63,7 +69,8 @@ def test_every_key_is_read() -> None:
     konfine = PluginSettings(True, False, 3.0, False, frozenset(["CreateContainer"]))
     assert given.legacy == LegacySettings(
         config="/etc/nri/own.json", path=("/opt/nri/bin", "/usr/libexec/nri"), sandboxes="never", fail_create=False,
-        fail_delete=True, timeout=1.5, kill_on_timeout=True, late_limit=10.0, exempt=frozenset(["kube-system"]),
+        fail_delete=True, timeout=1.5, kill_on_timeout=True, late_limit=10.0, hold_after=0.0,
+        hold_limit=60.0, hold_at_once=8, exempt=frozenset(["kube-system"]),
         environment={"LANG": "C", "EMPTY": ""}, metadata_prefix="nri.example.com/", standby=2, standby_max_age=60.0,
         trust=trust.off, plugins={"konfine": konfine, "logger": PluginSettings(standby=0)},
     )  # fmt: skip
@@ -174,6 +181,9 @@ VALUES = {  # key: good values, bad values
         ["-1", "-0.1", ".inf", ".nan", "true", "'1'", "1s", "~", "[1]", "9" * 400]),
     "legacy.killOnTimeout": (["true", "false", "yes", "off"], ["1", "0", "'true'", "~", "truely"]),
     "legacy.lateLimit": (["0", "30", "2.5"], ["-1", ".inf", "30s", "true", "~"]),
+    "legacy.holdAfter": (["auto", "never", "0", "1", "0.5"], ["-1", ".inf", "1s", "true", "~", "off"]),
+    "legacy.holdLimit": (["1", "30", "90", "2.5"], ["0", "0.9", "91", ".inf", "auto", "true", "~"]),
+    "legacy.holdAtOnce": (["1", "32"], ["0", "33", "0.5", "true", "'1'", "~"]),
     "legacy.standby": (["0", "1", "100"], ["-1", "101", "0.5", "true", "'1'", "~", "auto"]),
     "legacy.standbyMaxAge": (["1", "300", "2.5"], ["0", "0.5", "-1", ".inf", "5m", "true", "~"]),
     "legacy.exempt": (["[]", "[kube-system]", "[a, b]"], ["a", "['']", "[1]", "~", "{a: b}", '["a\\0"]']),
@@ -217,6 +227,10 @@ VALUES = {  # key: good values, bad values
     "log.target": (["auto", "stderr", "syslog"], ["/dev/log", "stdout", "~"]),
 }
 # fmt: on
+
+
+def test_limits_of_holds_are_those_of_the_stub() -> None:
+    assert (schema.MAX_LIMIT, schema.MAX_HELD) == (MAX_LIMIT, MAX_HELD)
 
 
 def under(key: str, value: str) -> tuple[str, int]:

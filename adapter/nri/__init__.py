@@ -20,6 +20,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from nri.adjusting import Adjustment, Update
+    from nri.cgroup import cgroup_paths
     from nri.holding.evidence import Missing, NotHeld
     from nri.holding.holds import Hold
     from nri.holding.keeper import HoldEnd
@@ -34,6 +35,7 @@ __all__ += [
     "Update",
     "Updating",
     "api",
+    "cgroup_paths",
     "connect",
     "effective_annotation",
     "identity",
@@ -51,6 +53,7 @@ _LATER = {
     "NotHeld": "holding.evidence",
     "Update": "adjusting",
     "Updating": "updating",
+    "cgroup_paths": "cgroup",
     "output_to_syslog": "output",
     "run": "serving",
     "serve": "serving",

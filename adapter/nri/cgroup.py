@@ -1,4 +1,4 @@
-"""Finds the process of a container or pod in its cgroup, if the runtime reports no pid.
+"""Finds the cgroup of a container or pod, and in it the process, if the runtime reports no pid.
 
 CRI-O 1.34 reports no pid, and legacy plugins need it to enter namespaces. Before a container starts, `runc init` is the
 only process in its cgroup.
@@ -7,9 +7,36 @@ only process in its cgroup.
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nri.proto import nri_pb2 as api
 
 ROOT = "/sys/fs/cgroup"
 _NEVER = 1 << 63
+
+
+def cgroup_paths(subject: api.Container | api.PodSandbox, root: str = ROOT) -> dict[str, str]:
+    """Returns the directories of the cgroup of a container or pod that exist, by controller.
+
+    cgroup v1 has a directory for each controller (`memory`, `cpu`, …) and named hierarchy (`systemd`). That of cgroup
+    v2 has the key `unified`, also where v1 is mounted beside it. `root` is where cgroups are mounted. The result is
+    empty if there is no such cgroup (yet: a runtime makes that of a container after CreateContainer), or if the runtime
+    does not report the path.
+    """
+    path = _below_root(subject.linux.cgroups_path)
+    if not path:
+        return {}
+    if _is_unified(root):
+        trees = {"unified": root}
+    else:
+        try:
+            names = sorted(entry.name for entry in os.scandir(root))
+        except OSError:
+            return {}
+        trees = {controller: f"{root}/{name}" for name in names for controller in name.split(",")}
+    found = {controller: tree + path for controller, tree in trees.items()}
+    return {controller: directory for controller, directory in found.items() if os.path.isdir(directory)}
 
 
 def find_pid(cgroups_path: str, root: str = ROOT) -> int:
@@ -19,11 +46,11 @@ def find_pid(cgroups_path: str, root: str = ROOT) -> int:
     """
     import glob  # not for the keeper of holds  # noqa: PLC0415
 
-    path = expand(cgroups_path)
-    if not path.strip("/.") or "/.." in path:
-        return 0  # the root cgroup may have any process of the node
+    path = _below_root(cgroups_path)
+    if not path:
+        return 0
     # In cgroup v1 each controller has a tree. In v2, such a search would look into the cgroups of others.
-    controllers = "" if os.path.exists(f"{root}/cgroup.controllers") else "/*"
+    controllers = "" if _is_unified(root) else "/*"
     for directory in sorted(glob.glob(f"{glob.escape(root)}{controllers}{glob.escape(path)}")):
         # crun puts processes into `container` below the scope
         for procs in (f"{directory}/cgroup.procs", f"{directory}/container/cgroup.procs"):
@@ -31,6 +58,17 @@ def find_pid(cgroups_path: str, root: str = ROOT) -> int:
             if pids:
                 return min(pids, key=lambda pid: start_time(pid) or _NEVER)
     return 0
+
+
+def _below_root(cgroups_path: str) -> str:
+    """Returns a cgroup's path, empty for the root cgroup, which may have any process of the node, and above it."""
+    path = expand(cgroups_path)
+    return path if path.strip("/.") and "/.." not in path else ""
+
+
+def _is_unified(root: str) -> bool:
+    """Whether cgroup v2 is mounted there."""
+    return os.path.exists(f"{root}/cgroup.controllers")
 
 
 def expand(cgroups_path: str) -> str:

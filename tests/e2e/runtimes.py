@@ -17,8 +17,9 @@ OLDEST, NEWEST = "containerd-1.7.35", "containerd-2.4.2"
 ONLY = {
     **dict.fromkeys(("guarded", "from-adapter", "from-1.6"), (OLDEST, NEWEST)),
     "hooks": (NEWEST, "cri-o-1.34.0"),
-    **dict.fromkeys(("installing", "large", "on-k3s", "from-injector"), (NEWEST,)),
+    **dict.fromkeys(("installing", "large", "on-k3s", "from-injector", "traced"), (NEWEST,)),
     "from-cri-o": ("cri-o-1.34.0",),
+    "held": (OLDEST, NEWEST, "cri-o-1.34.0"),
     "holding": (OLDEST, NEWEST, "cri-o-1.34.0"),
     "docker": (),
 }
@@ -45,6 +46,7 @@ class Runtime:
         self.config = STATE / "runtime.conf"
         self.log = STATE / "runtime.log"
         self.process: subprocess.Popen[bytes] | None = None
+        self.variables: dict[str, str] = {}
 
     def serves_sandboxes_itself(self, conf: Path) -> bool:
         """Whether the runtime runs the legacy plugins of this conf.json for sandboxes, without the adapter."""
@@ -81,7 +83,7 @@ class Runtime:
             image.main(str(file), name, stop_signal="SIGTERM" if name == UNHURRIED else "SIGKILL")
 
     def spawn_until(self, answers: Callable[[], bool]) -> None:
-        environment = {"PATH": self.path(), "HOME": str(STATE)}
+        environment = {"PATH": self.path(), "HOME": str(STATE), **self.variables}
         with self.log.open("ab") as log:  # after a restart, too
             self.process = subprocess.Popen(self.command(), stdout=log, stderr=log, env=environment, cwd="/")
         until(lambda: self.died() or answers(), f"{self.name} to be ready")

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.e2e import adjusting, bounded_hooks, build, docker, guarded, guides, holding, hooks, large
+from tests.e2e import adjusting, bounded_hooks, build, docker, guarded, guides, held, holding, hooks, large, tracing
 from tests.e2e.checks import Call, Evidence, errors, judge
 from tests.e2e.launched import Launched, Syslog
 from tests.e2e.pod import STATE, Cri, HarnessError, command, until
@@ -39,14 +39,16 @@ SETUPS = {
     "guarded": Path("/etc/nri/guarded/conf.json"),
     "large": large.CONF,
     "hooks": hooks.HOOKS,
+    "held": held.CONF,
     "holding": holding.PLUGIN,
+    "traced": tracing.CONF,
     "docker": docker.PROGRAM.relative_to(REPOSITORY),
     **{guide: page.relative_to(REPOSITORY) for guide, page in guides.GUIDES.items()},
 }
 """Where the legacy plugins are configured: where everybody looks, or in a file that only the adapter knows of. Or a
 plugin and hooks that adjust containers, or large ones. Or hooks that print, fail and hang. Or legacy plugins, while the
 adapter, which the runtime has launched, and the runtime are killed and come back. Or a plugin of the stub alone. Or
-what a guide starts from.
+legacy plugins that take long. Or what a guide starts from.
 """
 MOUNTS = "/proc/self/ns/mnt"
 LAUNCHED = Path("/opt/nri/plugins/00-v010-adapter")
@@ -163,6 +165,11 @@ def play_docker(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
         yield f"the adapter has logged {syslog.count(docker.SILENT)} times that {docker.SILENT}"
 
 
+def play_traced(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
+    install(tracing.SETTINGS)
+    yield from tracing.play(runtime, syslog)
+
+
 def play_bounded_hooks(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
     with bounded_hooks.journal():
         started = launched(bounded_hooks.SETTINGS, lambda of, cri, _: bounded_hooks.play(cri, syslog, of))
@@ -205,10 +212,22 @@ RUNS = {
         lambda _: bounded_hooks.prepare(),
         play_bounded_hooks,
     ),
+    "held": Run(
+        "containers whose legacy plugin takes longer than the runtime waits",
+        lambda _: held.prepare(install_legacy),
+        launched(held.SETTINGS, held.play),
+        lambda _: held.EXPECTED,
+    ),
     "holding": Run(
         "containers whose start a plugin holds",
         lambda _: holding.prepare(),
         launched(holding.SETTINGS, lambda runtime, cri, _: holding.play(runtime, cri)),
+    ),
+    "traced": Run(
+        "a runtime that traces, and the span of each event",
+        lambda _: install_legacy(tracing.CONF, tracing.PLUGIN),
+        play_traced,
+        lambda _: (tracing.REFUSED,),
     ),
     "docker": Run(
         "containers that a plugin adjusts, or fails",

@@ -15,6 +15,7 @@ from v010_adapter.hooks.directory import JOURNAL, SYSTEMD_CAT
 from v010_adapter.hooks.match import NamedHook, adjustment
 from v010_adapter.hooks.model import STAGES, Hook, When
 from v010_adapter.host import paths
+from v010_adapter.monitoring.trace import Trace
 from v010_adapter.programs.runner import Runner
 from v010_adapter.settings import HookFileSettings, HooksSettings
 
@@ -48,12 +49,14 @@ def test_a_container_gets_the_hooks_that_match_and_the_log_names_it(
         response = api.CreateContainerResponse()
         container = api.Container(id="c", name="nginx", mounts=mounts)
         assert hooks.update(2.0) is None
-        hooks.inject(api.CreateContainerRequest(pod=POD, container=container), response, 2.0)
+        request, trace = api.CreateContainerRequest(pod=POD, container=container), Trace("00-…", f"{len(mounts)}")
+        hooks.inject(request, response, 2.0, trace)
         assert [hook.args[1] for hook in response.adjust.hooks.create_runtime] == versions
     loop.turn()
     a, b = "createRuntime #0: a.json", f"createRuntime #{len(of_a)}: b.json"
     told = [f"{a}, {b}", a] if of_a else [b]
     assert caplog.messages == [f"hooks for container default/web/nginx (c): {files}" for files in told]
+    assert [getattr(record, "trace_id", "") for record in caplog.records] == (["1", "0"] if of_a else ["1"])
     assert hooks.containers == {f"{tmp_path}/a.json": 2 * len(of_a), f"{tmp_path}/b.json": 1}
 
 

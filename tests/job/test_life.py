@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import pytest
 
-from docs import life
 from nri.errors import LocalProtocolError
 from v010_adapter.errors import PluginError
 from v010_adapter.events.life import TRANSITIONS, Action, Ends, Input, Life, LifeState
@@ -63,10 +62,6 @@ def test_an_answer_may_be_due_and_may_have_been_sent_in_each_state_that_waits_fo
         assert Input.TIME_IS_UP in TRANSITIONS[state] or state is LifeState.ENDING
 
 
-def test_the_picture_of_the_documentation_is_that_of_the_table() -> None:
-    assert life.FILE.read_text() == life.picture(), "python -m docs.life"
-
-
 def test_a_work_is_over_when_its_answer_has_been_sent_and_not_before() -> None:
     of = Life[Program](Ends.AT_FAILURE, ())
     of.receive(Input.TURN)
@@ -82,6 +77,48 @@ def test_what_waits_loses_its_programs_with_the_runtime_and_a_delete_does_not() 
         of = chain(ends, (True, True, True), is_running=False)
         assert Action.ANSWER in of.drop(Input.ANSWERED_ELSEWHERE)
         assert (of.state, left(of)) == (LifeState.QUEUED if left_to_run else LifeState.ENDING, left_to_run)
+
+
+def test_a_container_can_be_held_once_in_each_state_in_which_the_time_of_its_event_can_be_up() -> None:
+    for row in TRANSITIONS.values():
+        assert (Input.HELD in row) is (Input.TIME_IS_UP in row)
+    for is_running in (False, True):
+        of = chain(Ends.AT_FAILURE, (True, True, True), is_running=is_running)
+        state = of.state
+        assert (of.hold(), of.state, of.is_held, of.is_answered) == ((Action.FREE_RUNTIME,), state, True, False)
+        with pytest.raises(LocalProtocolError, match=f"HELD in state {state.name}, held"):
+            of.hold()
+        of.time_is_up("slow")
+        assert (of.is_held, of.was_held, of.is_answered) == (False, True, True)
+        with pytest.raises(LocalProtocolError, match="HELD in state ENDING, answered"):
+            of.hold()
+
+
+def test_what_is_held_has_its_answer_when_no_program_is_left_and_only_then() -> None:
+    of = chain(Ends.AT_FAILURE, (True, True, True))
+    of.hold()
+    assert of.exited(1) == (Action.SPAWN,)
+    assert of.receive(Input.SENT) == ()
+    assert of.exited(2) == (Action.SPAWN,)
+    assert of.exited(3) == (Action.ANSWER, Action.SETTLE)
+
+
+def test_what_has_printed_when_its_container_is_held_makes_room_for_the_next() -> None:
+    of = chain(Ends.AT_FAILURE, (True, True, True))
+    of.printed(1)
+    assert (of.hold(), of.state) == ((Action.FREE_RUNTIME, Action.SPAWN), LifeState.RUNNING)
+
+
+def test_what_is_refused_while_it_is_held_has_an_error_and_runs_nothing_more_whatever_may_fail() -> None:
+    left_and_done = (Action.LEAVE, Action.ANSWER, Action.SETTLE)
+    for fails, is_running in itertools.product(POLICIES, (False, True)):
+        of = chain(Ends.AT_FAILURE, fails, is_running=is_running)
+        of.hold()
+        assert of.refuse("stopped") == (left_and_done if is_running else left_and_done[1:])
+        assert (str(of.error), of.failures, left(of), of.state) == ("plugin: a: stopped", (), "", LifeState.ENDING)
+    of = chain(Ends.AT_FAILURE, (False, True, True))
+    of.hold()
+    assert of.refuse("stopped", is_starting=True) == (Action.ANSWER, Action.SETTLE)
 
 
 FAIL, IGNORE = True, False

@@ -24,6 +24,7 @@ from v010_adapter.programs import process
 from v010_adapter.settings import LegacySettings, PluginSettings
 
 from ..alone import Alone, PluginServing
+from .held import PlayedHolder
 from .played import Clock, PlayedProgram
 
 OK = b"{}"
@@ -210,6 +211,7 @@ class History:
         self.are_removed = self.dice.random() < 0.5
         """Whether pods and containers are removed in the end; else their stop must be enough."""
         self.settings = self._settings()
+        self.holder = self._made_holder()
         self.conf = ConfFile()
         self._unasked: dict[PluginWork, Call] = {}
         self.queues: dict[PluginServing, WatchedQueue] = {}
@@ -231,7 +233,7 @@ class History:
             patch.setattr("v010_adapter.legacy.plugins.ConfigFile", lambda *_, **__: self.conf)
             patch.setattr("v010_adapter.events.deletes.Queue", partial(WatchedQueue, self))
             self.turns = Alone(self.clock.time)
-            serving = PluginServing(clock, self.settings, self.turns)
+            serving = PluginServing(clock, self.settings, self.turns, holder=self.holder)
         self.queues[serving] = self._queue
         return serving
 
@@ -239,6 +241,10 @@ class History:
         self._queue = queue
 
     # What the serving is given
+
+    def _made_holder(self) -> PlayedHolder | None:
+        """Returns what holds containers; None if nothing does."""
+        return None
 
     def _settings(self) -> LegacySettings:
         dice = self.dice

@@ -13,6 +13,7 @@ from v010_adapter.settings import LegacySettings, PluginSettings
 
 from ..alone import Alone, PluginServing
 from ..processes import NO_PROCESS, Fifo, Programs, SteppedLoop, children
+from .held import PlayedHolder
 
 PRELUDE = """#!/bin/sh
 request=$(cat)
@@ -56,6 +57,7 @@ class Node:
         self.conf_json = folder / "conf.json"
         self.heard: list[str] = []
         """What plugins have said: `PLUGIN STATE ID WORD`."""
+        self.holder: PlayedHolder | None = None
         self.serving = self.build()
         self._said = self.programs.fifo("said")
         self._gates: dict[str, Fifo] = {}
@@ -65,7 +67,7 @@ class Node:
         """Makes the serving, with settings of the `legacy:` part."""
         own = {"config": str(self.conf_json), "path": (str(self.folder),), **legacy}
         self.turns = turns or Alone(self.loop.time)
-        self.serving = PluginServing(self.loop, LegacySettings(**own), self.turns)
+        self.serving = PluginServing(self.loop, LegacySettings(**own), self.turns, holder=self.holder)
         return self.serving
 
     def _listen(self) -> None:

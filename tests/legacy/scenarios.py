@@ -21,6 +21,11 @@ Steps are separated by semicolons. An event is `create ID`, `stop ID`, `remove I
     chain of b: a c     whose results the last request to a plugin has
     conf b a            writes conf.json
     break conf.json     leaves half of it
+    can hold            containers can be held; before `with`
+    cannot hold         there is no evidence any more
+    held TEXT | TEXT    the holds and their ends since the last such step, and no others
+    keeper gone c1      somebody else ends a hold, as HoldEnd says
+    lose runtime        the connection is lost
     idle, settle        waits until no chain is under way; runs what is ready
 """
 
@@ -35,10 +40,11 @@ from typing import Any
 import pytest
 import yaml
 
-from nri import api
+from nri import HoldEnd, api
 from nri.plugin import RESERVE
 from v010_adapter.settings import PluginSettings
 
+from .held import PlayedHolder
 from .node import Answer, Node, a_container, a_pod, creating
 
 HOLD = "hold; answer"
@@ -93,6 +99,10 @@ class Player:
             "chain": self._chain,
             "pids": self._pids,
             "knows": self._knows,
+            "can": self._can_hold,
+            "cannot": lambda _: setattr(self._holder, "can", False),
+            "keeper": self._ended_by_keeper,
+            "lose": lambda _: node.serving.on_runtime_gone(),
         }
 
     def play(self, steps: str) -> None:
@@ -111,6 +121,8 @@ class Player:
             assert self.answers[self.last].pending
         elif rest == "starts":
             self._starts(word)
+        elif word == "held":
+            self._held(rest)
         elif seen := re.fullmatch(r"(.*?) (is|gets) (.*)", step):
             answer = self.answers[self.last if seen[1] == "it" else seen[1]]
             if seen[2] == "gets":
@@ -180,6 +192,23 @@ class Player:
     def _knows(self, ids: str) -> None:
         ledger = self.node.serving.ledger
         assert [id_ for id_ in ("c1", "c2", "pod") if ledger.target(id_)] == ids.split()
+
+    @property
+    def _holder(self) -> PlayedHolder:
+        assert self.node.holder is not None
+        return self.node.holder
+
+    def _can_hold(self, _: str) -> None:
+        self.node.holder = PlayedHolder()
+        self.node.build()
+
+    def _held(self, texts: str) -> None:
+        assert self._holder.told == [text.strip() for text in texts.split("|") if text], self._holder.told
+        self._holder.told.clear()
+
+    def _ended_by_keeper(self, how: str) -> None:
+        end, id_ = how.split()
+        self._holder.end_by(id_, HoldEnd[end.upper()])
 
     def _chain(self, of: str) -> None:
         name, _, plugins = of.removeprefix("of ").partition(":")

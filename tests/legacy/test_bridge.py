@@ -243,6 +243,25 @@ def test_a_plugin_that_is_written_until_the_event_is_due_has_failed(node: Node, 
     assert node.runs == ([] if fail else ["b create c1", "b delete c1"])
 
 
+@pytest.mark.parametrize("fails", ["", "b"])
+def test_plugins_that_are_all_written_until_the_event_is_due_have_all_failed(
+    node: Node, caplog: pytest.LogCaptureFixture, fails: str
+) -> None:
+    """As after an installer has replaced them all. The event is answered once, and nothing is started after that."""
+    node.build(fail_create=False, plugins={fails: PluginSettings(fail_create=True)} if fails else {})
+    node.plugins(a="answer", b="answer", c="answer")
+    with being_written(node.folder / "a"), being_written(node.folder / "b"):
+        create = node.create("c1")
+        node.loop.settle()
+        node.loop.advance(2)
+        outcome = done(node, create)
+        node.loop.advance(LONGEST_PAUSE)
+        node.idle()
+    assert outcome == (f"plugin: b: {node.folder}/b: Text file busy" if fails else "ok")
+    assert node.runs == ([] if fails else ["c create c1"])
+    assert "a bug" not in caplog.text
+
+
 def test_a_delete_waits_for_a_plugin_that_is_being_written_too(node: Node) -> None:
     node.plugins(a="answer")
     done(node, node.create("c1"))

@@ -5,14 +5,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from nri import api
 from nri.runtimes import Runtime
+from v010_adapter.events.pods import PodProcesses
 from v010_adapter.events.turns import Turns
 from v010_adapter.settings import PluginSettings
 from v010_adapter.state.runtime_directory import RuntimeDirectory
@@ -96,6 +99,41 @@ def test_what_is_absent_may_come_while_there_is_no_connection(back: Node, is_rea
     assert deletes(back) == []
     synchronize(back, [living_pod()], [listed("c2", STOPPED)])
     assert deletes(back) == ["a delete c2"]
+
+
+def test_records_that_could_not_be_read_are_compared_as_soon_as_they_can_be(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An adapter without descriptors when it joined knows nothing, and compares what it knows."""
+    killed, turns = (Turns(RuntimeDirectory(str(tmp_path / "state"), "containerd"), node.loop.time) for _ in range(2))
+    node.build(killed)
+    joined(node)
+    node.wait(node.create("c1"))
+    with monkeypatch.context() as patch:
+        patch.setattr(RuntimeDirectory, "names", Mock(side_effect=OSError(errno.EMFILE, os.strerror(errno.EMFILE))))
+        node.build(turns)
+        synchronize(node, [living_pod()], [listed("c1", STOPPED)])
+        assert deletes(node) == []
+    node.loop.advance(RETRY)
+    node.loop.settle()
+    assert deletes(node) == ["a delete c1"]
+    for adapter in (killed, turns):
+        adapter._file.close()
+        adapter.directory.close()
+
+
+def test_a_pod_whose_process_ends_while_there_is_no_connection_waits_for_no_container(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container that the last Synchronize did not list is looked for at the next one, which may never come."""
+    ends: list[Callable[[str], object]] = []
+    monkeypatch.setattr(PodProcesses, "watch", lambda self, *_: ends.append(self._on_exit))
+    joined(node)
+    node.wait(node.create_pod(pid=os.getpid()), node.create("c1"))
+    synchronize(node, [living_pod()], [])
+    node.serving.on_runtime_gone()
+    ends[0]("pod")
+    assert deletes(node) == ["a delete pod"]
 
 
 @pytest.mark.parametrize("pods", [[], [a_pod(pid=0)]], ids=["pod removed", "pod listed as stopped"])

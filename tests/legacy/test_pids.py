@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from nri import api, cgroup
-from nri.cgroup import expand, find_pid
+from nri.cgroup import cgroup_paths, expand, find_pid
 from nri.runtimes import Runtime
 
 from ..processes import NO_PROCESS
@@ -215,3 +215,44 @@ def test_the_process_of_a_watched_pod_is_told_while_it_lives_and_its_end_is_the_
     node.idle()
     assert "a delete untold" not in node.runs, "of a pod without a process nobody knows an end"
     assert node.requests("a")[-1].get("pid") == (process.pid if ends == "never" else None)
+
+
+# ---- the directories of a cgroup
+
+
+SYSTEMD = "kubepods-pod1.slice:cri-containerd:abc"
+BELOW = {"/e2e/p1/abc": "e2e/p1/abc", SYSTEMD: "kubepods.slice/kubepods-pod1.slice/cri-containerd-abc.scope"}
+"""Paths as the drivers cgroupfs and systemd write them, and where they are."""
+
+
+def a_subject(cgroups_path: str, kind: str) -> api.Container | api.PodSandbox:
+    if kind == "pod":
+        return api.PodSandbox(linux=api.LinuxPodSandbox(cgroups_path=cgroups_path))
+    return api.Container(linux=api.LinuxContainer(cgroups_path=cgroups_path))
+
+
+@pytest.mark.parametrize("kind", ["container", "pod"])
+@pytest.mark.parametrize("cgroups_path", BELOW)
+def test_the_directories_are_those_that_exist_by_controller(unified: Path, cgroups_path: str, kind: str) -> None:
+    below, subject = BELOW[cgroups_path], a_subject(cgroups_path, kind)
+    assert cgroup_paths(subject, str(unified)) == {}, "the runtime has not made it yet"
+    (unified / below).mkdir(parents=True)
+    assert cgroup_paths(subject, str(unified)) == {"unified": f"{unified}/{below}"}
+    hierarchies = unified / "v1"
+    for name in ("cpu,cpuacct", "memory", "systemd", "unified"):
+        (hierarchies / name / below).mkdir(parents=True)
+    (hierarchies / "pids").mkdir()
+    for name in ("cpu", "cpuacct"):
+        (hierarchies / name).symlink_to("cpu,cpuacct")
+    both = f"{hierarchies}/cpu,cpuacct/{below}"
+    found = cgroup_paths(subject, str(hierarchies))
+    assert {controller: os.path.realpath(path) for controller, path in found.items()} == {
+        **dict.fromkeys(("cpu", "cpuacct"), both),
+        **{name: f"{hierarchies}/{name}/{below}" for name in ("memory", "systemd", "unified")},
+    }
+
+
+@pytest.mark.parametrize("cgroups_path", ["", "/", ".", "/..", "a/..", "/a/../..", "-.slice"])
+def test_the_root_cgroup_and_what_is_above_it_are_no_containers(unified: Path, cgroups_path: str) -> None:
+    assert cgroup_paths(a_subject(cgroups_path, "container"), str(unified)) == {}
+    assert cgroup_paths(a_subject("/a", "container"), str(unified / "absent")) == {}

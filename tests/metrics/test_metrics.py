@@ -30,7 +30,7 @@ from .test_http_server import GET, Client
 
 ROOT = Path(__file__).parents[2]
 ALERTS, DASHBOARD = ROOT / "deploy/prometheus/alerts.yaml", ROOT / "deploy/grafana/dashboard.json"
-LABELS = {"version", "runtime", "runtime_version", "nri", "event", "program", "outcome", "file"}
+LABELS = {"version", "runtime", "runtime_version", "nri", "event", "program", "outcome", "file", "end", "reason"}
 
 
 @cache
@@ -62,6 +62,7 @@ def state() -> dict[str, Any]:
         "programs": {"konfine": account.describe()},
         "standby": {"konfine": {"waiting": 2, "off": ""}},
         "hooks": {"/etc/containers/oci/hooks.d/trace.json": 7},
+        "holds": {"held": [{}], "times": {"refused": times.describe()}, "missing": {"no_fifo": 3}},
     }
 
 
@@ -101,6 +102,9 @@ program_failures_total{program="konfine"} 2.0
 late_programs_total{program="konfine"} 1.0
 program_kills_total{program="konfine"} 1.0
 standby_processes{program="konfine"} 2.0
+held_containers 1.0
+hold_duration_seconds_count{end="refused"} 3.0
+not_held_total{reason="no_fifo"} 3.0
 hooks_injected_total{file="/etc/containers/oci/hooks.d/trace.json"} 7.0
 event_duration_seconds_bucket{event="StartContainer",le="0.001"} 0.0
 event_duration_seconds_bucket{event="StartContainer",le="0.002"} 1.0
@@ -193,6 +197,24 @@ def test_what_alerts_and_dashboard_ask_for_exists_and_the_dashboard_shows_every_
         assert used <= LABELS | OF_SETS | {"instance"}
 
 
+def test_each_panel_says_what_it_shows_on_one_axis_with_few_lines() -> None:
+    """Nodes, programs, files, and evidence may be many: the first eight are shown."""
+    few = {"outcome", "end", "le", ""}
+    dashboard = json.loads(DASHBOARD.read_text())
+    assert len({panel["title"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+    for panel in dashboard["panels"]:
+        assert len(panel["description"]) > 40, panel["title"]
+        assert panel["fieldConfig"]["overrides"] == []
+        assert len(panel["targets"]) <= 2
+        for target in panel["targets"]:
+            query = target["expr"]
+            shown = {*re.findall(r"{{(\w+)}}", target["legendFormat"])}
+            assert shown <= few or query.startswith("topk(8, "), query
+            assert re.match(r"(topk|sum|count|max|quantile|histogram_quantile)\b", query), query
+            is_rate = "rate(" in query and not query.startswith(("topk(8, histogram", "histogram"))
+            assert is_rate == (panel["fieldConfig"]["defaults"]["unit"] == "cps"), query
+
+
 MINUTES = 130
 """What the series have, a value for each. Whether an alert fires is looked at in the last 20."""
 OF_NODES = "kube_daemonset_status_"
@@ -216,6 +238,8 @@ FIRES: list[tuple[str, dict[str, str]]] = [
     ("ProgramFails", {FAILURES: "_x126 1x4", "v010_adapter_joined": "1x130"}),
     ("ProgramFails", {FAILURES: "9x125 0 1x4"}),
     ("ProgramLate", {'v010_adapter_late_programs_total{program="konfine"}': "0x125 1x4"}),
+    ("NotHeld", {'v010_adapter_not_held_total{reason="no_fifo"}': "0x125 1x4"}),
+    ("Holds", {'v010_adapter_held_containers{instance="1"}': "0x120 1x9"}),
     ("AnswersLate", {'v010_adapter_late_answers_total{event="StartContainer"}': "0x125 1x4"}),
     ("Stalls", {'v010_adapter_loop_stalls_total{instance="1"}': "0x100 0+120x29"}),
 ]
@@ -234,6 +258,8 @@ QUIET = {
     'v010_adapter_state_fault{instance="2"}': "_x124 0x4",
     'v010_adapter_configuration_errors{instance="2"}': "_x124 0x4",
     'v010_adapter_loop_stalls_total{instance="2"}': "_x124 3x4",
+    'v010_adapter_held_containers{instance="2"}': "_x124 3x2 0x2",
+    'v010_adapter_not_held_total{reason="no_process",instance="2"}': "_x124 0 7x3",
     STARTED + '{instance="2"}': "_x124 1000x4",
     **{f'v010_adapter_{name}_total{{program="konfine",instance="1"}}': "7x126 _x3" for name in OF_PROGRAMS},
     **{f'v010_adapter_{name}_total{{program="konfine",instance="2"}}': "_x124 0x4" for name in OF_PROGRAMS},

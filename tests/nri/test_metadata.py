@@ -9,6 +9,7 @@ from opentelemetry import propagate, trace
 
 from nri import Context, Plugin, api
 from nri.proto import ttrpc_pb2
+from nri.syslog import PlainFormatter
 from nri.testing import Node
 
 from .runtime import Runtime, plugin
@@ -88,6 +89,18 @@ class Tracing(Plugin):
 
     def validate_container_adjustment(self, request: api.ValidateContainerAdjustmentRequest, context: Context) -> Any:
         self.traces.append(context.trace_id)
+
+
+def test_the_stubs_line_about_a_failed_handler_has_the_trace(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(*_: Any) -> None:
+        raise ValueError("no")
+
+    runtime = Runtime(plugin(start_container=fail))
+    runtime.ask("StartContainer", metadata={"traceparent": PARENT})
+    runtime.ask("StartContainer")
+    told, untold = caplog.records
+    assert PlainFormatter(head=False).format(told).startswith(f"trace_id={TRACE} StartContainer: ")
+    assert PlainFormatter(head=False).format(untold).startswith("StartContainer: ")
 
 
 @pytest.mark.parametrize(("flavour", "validates"), [("containerd/1.7.35", False), ("containerd/2.4.2", True)])

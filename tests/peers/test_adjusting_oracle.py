@@ -75,6 +75,33 @@ SAME: list[tuple[Callable[[Adjustment], object], list[Call]]] = [
     (assign("unified[memory.high]", "1"), [["AddLinuxUnified", "memory.high", "1"]]),
     (assign("cgroups_path", "/a"), [["SetLinuxCgroupsPath", "/a"]]),
     (assign("oom_score_adj", -5), [["SetLinuxOomScoreAdj", -5]]),
+    (assign("hugepages[2MB]", 1 << 30), [["AddLinuxHugepageLimit", "2MB", 1 << 30]]),
+    (assign("namespaces[network]", "/a"), [["AddOrReplaceNamespace", {"type": "network", "path": "/a"}]]),
+    (assign("net_devices[eth1]", "net0"), [["AddLinuxNetDevice", "eth1", {"name": "net0"}]]),
+    (assign("net_devices[eth1]", ""), [["AddLinuxNetDevice", "eth1", {}]]),
+    (assign("rdt.clos_id", "gold"), [["SetLinuxRDTClosID", "gold"]]),
+    (assign("rdt.schemata", ["L3:0=ff"]), [["SetLinuxRDTSchemata", ["L3:0=ff"]]]),
+    (assign("rdt.enable_monitoring", True), [["SetLinuxRDTEnableMonitoring", True]]),
+    (lambda adjust: adjust.rdt.forget(), [["RemoveLinuxRDT"]]),
+    (
+        lambda adjust: adjust.set_scheduler("SCHED_BATCH", nice=10, flags=["SCHED_FLAG_RESET_ON_FORK"]),
+        [["SetLinuxScheduler", {"policy": 4, "nice": 10, "flags": [0]}]],
+    ),
+    (
+        lambda adjust: adjust.set_io_priority("IOPRIO_CLASS_BE", 6),
+        [["SetLinuxIOPriority", {"class": 2, "priority": 6}]],
+    ),
+    (
+        lambda adjust: adjust.set_seccomp(
+            {"defaultAction": "SCMP_ACT_ERRNO", "syscalls": [{"names": ["read"], "action": "SCMP_ACT_ALLOW"}]}
+        ),
+        [
+            [
+                "SetLinuxSeccompPolicy",
+                {"default_action": "SCMP_ACT_ERRNO", "syscalls": [{"names": ["read"], "action": "SCMP_ACT_ALLOW"}]},
+            ]
+        ],
+    ),
 ]
 
 

@@ -51,6 +51,10 @@ def test_the_project_depends_on_one_package_and_its_files_start_its_program() ->
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
     wheel = f"nri @ {{root:uri}}/nri-{__version__}-py3-none-any.whl"  # by no name: see docs/security.md, A release
     assert project["dependencies"] == [wheel]
+    major, minor, _ = __version__.split(".")
+    bounds = f"nri>={major}.{minor},<{major}.{int(minor) + 1}"
+    for page in (PROJECT / "pyproject.toml", PROJECT.parents[1] / "docs/stub.md"):
+        assert bounds in page.read_text()
     (program,) = project["scripts"]
     daemon_set = yaml.safe_load((PROJECT / "daemonset.yaml").read_text())["spec"]["template"]["spec"]
     (container,) = daemon_set["containers"]

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 TIMEOUT = 2.0
 CREATES = {"RunPodSandbox": "pr", "CreateContainer": "q", "StartContainer": "pr", "UpdateContainer": "u"}
 """The plugins that run at an event."""
+MORE = {"StartContainer": "prv", "StopContainer": "s", "RemoveContainer": "w"}
+"""Likewise, with the plugins that run at some events only; `s` and `w` are owed nothing by a create."""
 
 
 class Event:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from .events import CREATES, TIMEOUT, Call, Event
+from .events import TIMEOUT, Call, Event
 from .life import Program
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ class Judge:
         self.world, self.runtime = world, world.runtime
         self.runs: dict[tuple[int, str], list[Program]] = defaultdict(list)
         for run in world.trace:
-            if run.kind != "delete":
+            if run.kind != "delete" or run.name in "sw":
                 self.runs[run.number, run.name].append(run)
 
     def judge(self) -> Iterator[str]:
@@ -33,12 +33,14 @@ class Judge:
         if self.world.marks.keys() & {"full", "removed", "garbled", "cut_file"}:
             return  # what is owed is forgotten, or repeated
         for event in self.runtime.events:
-            if event.method in CREATES:
+            if event.method in self.world.plugins_at:
                 yield from self.done_once(event)
             if event.method == "CreateContainer" and not event.has_failed:
                 yield from self.changed_once(event)
         yield from self.deletes()
         yield from self.pods()
+        if self.world.untried:
+            yield f"not tried again: {self.world.untried}"
         if self.world.left or self.world.files:
             yield f"still owed: {self.world.left}, {self.world.files}"
 
@@ -57,7 +59,9 @@ class Judge:
     def locks(self, event: Event) -> list[tuple[float, float]]:
         """Returns when others worked on the ids of an event: a program ran long, or an adapter was stopped."""
         ids = {event.id, event.pod} | {id_ for id_, pod in self.runtime.pods.items() if pod == event.pod}
-        runs = [(run.fed, run.ends) for run in self.world.trace if run.id in ids and run.ends - run.fed > 0.3]
+        if "one byte" in self.world.kinds:
+            ids.update(self.runtime.pods)
+        runs = [(run.fed, run.ends) for run in self.world.trace if run.id in ids and run.ends - run.fed > 0.29]
         spans = runs + [(hold.start, hold.end) for hold in self.world.holds if ids & hold.ids]
         return [(start, end) for start, end in spans if start <= event.ended and end >= event.at]
 
@@ -71,22 +75,37 @@ class Judge:
     def done_once(self, event: Event) -> Iterator[str]:
         until, locks = self.work_ends(event), self.locks(event)
         well = [call for call in event.got if self.is_well(call, until)]
-        fails = any(run.fails for plugin in CREATES[event.method] for run in self.runs[event.number, plugin])
+        fails = any(
+            run.fails for plugin in self.world.plugins_at[event.method] for run in self.runs[event.number, plugin]
+        )
         has_ended = any(event.at <= end <= event.ended + 40 for end in self.runtime.ends[event.id])
         free = max([until, *(end + 1 for _, end in locks)])
         is_late = bool(locks) and (has_ended or not all(self.is_well(call, free) for call in event.accepted))
-        for plugin in CREATES[event.method]:
+        may_lack = self.world.may_lack_plugins or event.has_failed or (fails and self.world.fails_creates) or is_late
+        is_hidden = "one place" in self.world.kinds and any(map(self.came_at_stop, event.got))
+        for plugin in self.world.plugins_at[event.method]:
             runs = self.runs[event.number, plugin]
             is_noted = (event.number, plugin) in self.world.noted
-            is_excused = event.has_failed or (fails and self.world.settings.fail_create) or is_noted or is_late
+            is_excused = may_lack or is_noted or (plugin in "sw" and has_ended and bool(locks))
             if not runs and well and not is_excused:
                 yield f"{event}: {plugin} has not run"
-            if len(runs) > 1 and (plugin not in "qu" or any(self.is_told(event, run) for run in runs[:-1])):
+            if (
+                len(runs) > 1
+                and not is_hidden
+                and (plugin not in "qsuw" or any(self.is_told(event, run) for run in runs[:-1]))
+            ):
                 yield f"{event}: {plugin} has run {len(runs)} times"
 
     def is_told(self, event: Event, run: Program) -> bool:
         """Whether the runtime has the answer of an adapter for which a plugin ran, and others can see that."""
-        return any(call.peer.life is run.life and not self.is_cut(call) for call in event.accepted)
+        calls = [call for call in event.accepted if call.peer.life is run.life]
+        is_end = run.kind == "delete"
+        return any(not self.is_cut(call) and not (is_end and self.came_at_stop(call)) for call in calls)
+
+    def came_at_stop(self, call: Call) -> bool:
+        """Whether the adapter was stopped when an event came, for so long that it counts its time from before that."""
+        holds = [hold for hold in self.world.holds if hold.peer is call.peer and hold.end - hold.start > 1]
+        return any(hold.start <= call.at <= hold.end for hold in holds)
 
     def is_cut(self, call: Call) -> bool:
         """Whether a fault came between an answer and its note."""
@@ -95,7 +114,11 @@ class Judge:
     def changed_once(self, event: Event) -> Iterator[str]:
         given = Counter(part for call in event.accepted for part in call.parts)
         well = [call for call in event.got if self.is_well(call, call.deadline + TIMEOUT)]
-        has_no_q = bool(self.locks(event)) or any(run.fails for run in self.runs[event.number, "q"])
+        has_no_q = (
+            self.world.may_lack_plugins
+            or bool(self.locks(event))
+            or any(run.fails for run in self.runs[event.number, "q"])
+        )
         for part in "qh":
             if not given[part] and well and not (has_no_q and part == "q"):
                 yield f"{event}: the runtime does not have {part}"
@@ -107,7 +130,7 @@ class Judge:
     def deletes(self) -> Iterator[str]:
         of: dict[tuple[str, str], list[Program]] = defaultdict(list)
         for run in self.world.trace:
-            if run.name != "u":
+            if run.name not in "suw":
                 of[run.id, run.name].append(run)
         more = Counter((run.id, run.name) for run, _ in self.world.cut if run.kind == "delete")
         more += Counter((self.runtime.events[number].id, plugin) for number, plugin in self.world.noted)
@@ -153,7 +176,9 @@ class Judge:
         return any(hold.start <= end <= hold.end for hold in holds for end in ends)
 
     def has_told_end(self, create: Program, later: Program) -> bool:
-        """Whether the runtime has told an end between two creates to an adapter that was well."""
+        """Whether the runtime has told an end between two creates to an adapter that was well, and had its plugins."""
+        if "missing" in self.world.kinds:
+            return False
         between = [e for e in self.runtime.events if self.began(create) < e.at < self.began(later)]
         return any(
             e.id == create.id and e.method.startswith("Stop") and any(self.is_well(c, e.ended + 15) for c in e.got)

@@ -153,6 +153,7 @@ class Program:
         """Whether the adapter has dealt with its end."""
         self.number, self.id, self.kind = -1, "", ""
         self.fed = self.ends = 0.0
+        self.fails = False
         self.order = -1
 
     def __repr__(self) -> str:
@@ -192,4 +193,6 @@ class Program:
         pass
 
     def kill(self) -> None:
+        if self.status is None:
+            self.ends, self.fails = min(self.ends, self.world.clock.now), True
         self.life.call_soon(lambda: self.end(-9))

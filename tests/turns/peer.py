@@ -43,6 +43,8 @@ class Peer:
     def __init__(self, world: World) -> None:
         self.world = world
         self.life = Life(world, f"A{len(world.peers)}")
+        self.index = world.dice.random()
+        """By which the runtime may ask one adapter after the other."""
         legacy = world.settings
         self.adapter = Whole(self.life, Settings(legacy=legacy, hooks=HooksSettings(enabled=True)), [], "a", Daemon())  # type: ignore[arg-type]
         self.adapter.world = world

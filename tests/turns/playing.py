@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import shutil
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,11 +16,12 @@ from typing import Any
 import pytest
 
 from nri import api
+from v010_adapter.errors import PluginError
 from v010_adapter.legacy.config import Config, Entry
 from v010_adapter.legacy.request import Target
 from v010_adapter.state.ledger import Ledger
 from v010_adapter.state.runtime_directory import RuntimeDirectory
-from v010_adapter.state.turns_file import TurnsFile
+from v010_adapter.state.turns_file import TABLE, TurnsFile
 
 from .judge import Judge
 from .life import Program
@@ -54,13 +56,12 @@ class ConfFile:
     """In place of conf.json."""
 
     error, fault = None, ""
-    config = Config("0.1", tuple(Entry(type_, 0, "0.1", None) for type_ in "pqru"))
 
-    def __init__(self, *_: object, **__: object) -> None:
-        pass
+    def __init__(self, world: World, *_: object, **__: object) -> None:
+        self._world = world
 
     def current(self) -> Config:
-        return self.config
+        return Config("0.1", self._world.entries)
 
 
 class _Bugs(logging.Handler):
@@ -84,12 +85,19 @@ def playing(world: World) -> Iterator[None]:
     handler = _Bugs(world)
     level, propagates = log.level, log.propagate
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("v010_adapter.legacy.plugins.ConfigFile", ConfFile)
+        patch.setattr("v010_adapter.legacy.plugins.ConfigFile", partial(ConfFile, world))
         patch.setattr("v010_adapter.programs.runner.Process", partial(Program, world))
-        patch.setattr("v010_adapter.legacy.find.find", lambda type_, *_: type_)
+        patch.setattr("v010_adapter.legacy.find.find", partial(_find, world))
         patch.setattr("v010_adapter.events.hooks.HookBridge", HookBridge)
         patch.setattr("nri.cgroup.start_time", lambda pid: pid)
         patch.setattr("v010_adapter.base.collector.gc.freeze", lambda: None)
+        if "one place" in world.kinds:
+            patch.setattr("v010_adapter.events.turns.PLACES", 1)
+        if "one byte" in world.kinds:
+            patch.setattr("v010_adapter.events.turns._span", _span)
+        if "slices" in world.kinds:
+            patch.setattr("v010_adapter.state.ledger.SLICE", 1)
+            patch.setattr("v010_adapter.state.turns_file.LONGEST", TABLE)
         for name in ("write", "append", "lock", "unlock"):
             patch.setattr(TurnsFile, name, _pointed(world, getattr(TurnsFile, name)))
         for name in ("read", "replace"):
@@ -107,6 +115,18 @@ def playing(world: World) -> Iterator[None]:
             log.propagate = propagates
             for peer in world.peers:
                 peer.die()
+
+
+def _find(world: World, type_: str, *_: object) -> str:
+    if type_ in world.missing:
+        raise PluginError(type_, "not found")
+    return type_
+
+
+def _span(pod: str, id_: str) -> tuple[int, int]:
+    """Returns the bytes of an id where all pods have the same bytes, and all containers one of two."""
+    start = 1 << 24
+    return (start, start) if pod == id_ else (start + 1 + zlib.crc32(id_.encode()) % 2, 1)
 
 
 def _noting(world: World, add: Any) -> Any:

@@ -24,7 +24,7 @@ class Runtime:
     def __init__(self, world: World) -> None:
         self.world = world
         dice = world.dice
-        self.order = dice.choice(("old first", "new first"))  # "newest" is a proposal to NRI
+        self.order = dice.choice(("old first", "new first", "by index"))  # "newest" is a proposal to NRI
         self.keeps = dice.random() < 0.5
         """Whether it keeps a plugin that is late."""
         self.has_veto = dice.random() < 0.15
@@ -95,13 +95,19 @@ class Runtime:
                 request.linux_resources.cpu.shares.value = 2
         return request
 
+    def _asked(self) -> list[Peer]:
+        """Returns the adapters in the order in which they are asked."""
+        if self.order == "by index":
+            return sorted(self.peers, key=lambda peer: peer.index)
+        return {"old first": self.peers, "new first": self.peers[::-1], "newest": self.peers[-1:]}[self.order].copy()
+
     def deliver(self, method: str, id_: str) -> Event:
         """Delivers one event, and returns what became of it."""
         self.let_join()
         world = self.world
         event = Event(len(self.events), method, id_, self.pods.get(id_, id_), world.clock.now)
         self.events.append(event)
-        peers = {"old first": self.peers, "new first": self.peers[::-1], "newest": self.peers[-1:]}[self.order].copy()
+        peers = self._asked()
         world.say(f"EVENT {event}: {', '.join(map(str, peers))}")
         vetoed = self.has_veto and method in CREATES and world.dice.random() < 0.2
         before = world.dice.randrange(len(peers) + 1) if vetoed else -1

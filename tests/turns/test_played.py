@@ -101,7 +101,7 @@ class Play:
 @pytest.fixture
 def play(tmp_path: Path) -> Iterator[Play]:
     (tmp_path / "state").mkdir(mode=0o700)
-    world = World(0, str(tmp_path / "state"))
+    world = World(0, str(tmp_path / "state"), kinds=())
     with playing(world):
         yield Play(world)
         assert world.bugs == []
@@ -247,6 +247,23 @@ def test_a_plugin_that_runs_at_a_stop_without_a_create_runs_once(play: Play) -> 
     play.begin("c")
     play.stop("c")
     assert play.runs("q") == ["delete c by A0"]
+
+
+def test_a_plugin_that_runs_at_a_stop_runs_once_though_one_adapter_reads_that_stop_late(play: Play) -> None:
+    """It learns that the stop has been answered before it notes its own answer to the next event."""
+    at = {"q": "StopContainer", "r": "RemoveContainer"}
+    plugins = {type_: PluginSettings(events=frozenset({event})) for type_, event in at.items()}
+    play.world.settings = play.world.settings._replace(plugins=plugins)
+    late, _ = play.start(2)
+    play.begin("pod")
+    play.begin("c")
+    late.stop(3, is_killed=False)
+    play.dice.roll = play.dice.SLOW
+    play.stop("c")
+    play.deliver("RemoveContainer", "c")
+    play.world.wait(60)
+    assert play.runs("q") == ["delete c by A1"]
+    assert len(play.runs("r")) == 1
 
 
 def test_a_stop_that_waited_for_a_slow_create_ends_no_second_life(play: Play) -> None:

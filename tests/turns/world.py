@@ -10,14 +10,17 @@ import os
 import random
 import shutil
 from collections import Counter
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from v010_adapter.events.deletes import LAST_RETRY
 from v010_adapter.host.trust import off
+from v010_adapter.legacy.config import Entry
 from v010_adapter.settings import LegacySettings, PluginSettings
 
-from .events import Hold
+from .events import CREATES, MORE, Hold
 from .life import Clock, Ended, Life, Program
 from .peer import Peer
 from .runtime import Runtime
@@ -26,12 +29,38 @@ FAULTS = ("kill", "kill", "kill", "stop", "stop", "stop", "lost", "term", "surge
 DISK = ("full", "removed", "garbled", "cut_file")
 STEPS = 400
 """The steps of the adapters in which faults come."""
+KINDS = {
+    "events": "plugins with some events only: at an end without a create, and at two moments of a container",
+    "policies": "each plugin has its own policy and time limit",
+    "conf": "conf.json changes",
+    "missing": "plugins are not found for a while",
+    "many": "three to five adapters, and many faults",
+    "one place": "all ids share a place for notes",
+    "one byte": "all pods share their locks",
+    "slices": "records are read and written one a turn, and each adapter that joins alone cuts the file `turns`",
+}
+"""What is unusual in a history."""
+
+
+EVENTS = {
+    "q": frozenset({"CreateContainer", "StopContainer"}),
+    "u": frozenset({"UpdateContainer"}),
+    "v": frozenset({"StartContainer", "StopContainer"}),
+    "s": frozenset({"StopContainer"}),
+    "w": frozenset({"RemoveContainer"}),
+}
+"""The events of the plugins that run at some only."""
+
+
+def _entries(types: Iterable[str], conf: bytes | None = None) -> tuple[Entry, ...]:
+    return tuple(Entry(type_, 0, "0.1", conf) for type_ in types)
 
 
 class World:
     """One history; `play` it, then judge it."""
 
-    def __init__(self, seed: int, directory: str) -> None:
+    def __init__(self, seed: int, directory: str, kinds: Iterable[str] | None = None) -> None:
+        """`kinds` is what is unusual; by default the dice decide."""
         self.dice = random.Random(seed)  # noqa: S311 - no secret
         self.seed, self.directory = seed, directory
         self.clock = Clock()
@@ -49,14 +78,40 @@ class World:
         self.holds: list[Hold] = []
         self.is_full = False
         self.with_disk = self.dice.random() < 0.2
-        events = {"q": frozenset({"CreateContainer", "StopContainer"}), "u": frozenset({"UpdateContainer"})}
-        plugins = {type_: PluginSettings(events=of) for type_, of in events.items()}
-        self.settings = LegacySettings(fail_create=self.dice.random() < 0.5, trust=off, plugins=plugins)
+        drawn = frozenset(kind for kind in KINDS if self.dice.random() < 0.2)
+        self.kinds = drawn if kinds is None else frozenset(kinds)
+        self.plugins_at = CREATES | MORE if "events" in self.kinds else CREATES
+        self.types = "".join(sorted({type_ for types in self.plugins_at.values() for type_ in types}))
+        self.entries = _entries(self.types)
+        """What conf.json has."""
+        self.version = 0
+        self.missing = set[str]()
+        """The plugins that are not found."""
+        self.may_lack_plugins = not self.kinds.isdisjoint({"conf", "missing"})
+        self.settings = self._settings()
+        self.fails_creates = any(self.settings.of(type_, "fail_create") for type_ in self.types)
         kinds = (*FAULTS, *DISK) if self.with_disk else FAULTS
-        number = self.dice.choice((0, 1, 1, 2, 3, 5))
+        self.is_crowded = "many" in self.kinds
+        number = self.dice.choice((2, 5, 8, 12) if self.is_crowded else (0, 1, 1, 2, 3, 5))
         self.faults = {self.dice.randrange(STEPS): self.dice.choice(kinds) for _ in range(number)}
         self.steps = 0
         self.runtime = Runtime(self)
+
+    def _settings(self) -> LegacySettings:
+        dice, fail_create = self.dice, self.dice.random() < 0.5
+        if "policies" not in self.kinds:
+            plugins = {type_: PluginSettings(events=of) for type_, of in EVENTS.items()}
+            return LegacySettings(fail_create=fail_create, trust=off, plugins=plugins)
+        plugins = {
+            type_: PluginSettings(
+                events=EVENTS.get(type_),
+                fail_create=dice.random() < 0.5,
+                kill_on_timeout=dice.random() < 0.3,
+                timeout=dice.choice((None, None, 0.3, 1.0)),
+            )
+            for type_ in self.types
+        }
+        return LegacySettings(fail_create=fail_create, fail_delete=dice.random() < 0.3, trust=off, plugins=plugins)
 
     def say(self, text: str) -> None:
         self.log.append(f"{self.clock.now:11.5f} {text}")
@@ -117,7 +172,7 @@ class World:
         elif kind == "restart":
             for each in self.runtime.peers.copy():
                 each.hang_up()
-        elif kind == "surge" and len(alive) < 3:
+        elif kind == "surge" and len(alive) < (5 if self.is_crowded else 3):
             Peer(self)
         elif kind in DISK:
             getattr(self, kind)()
@@ -154,7 +209,7 @@ class World:
 
     def play(self) -> None:
         dice = self.dice
-        for _ in range(dice.choice((1, 1, 2, 3))):
+        for _ in range(dice.choice((3, 4, 5) if self.is_crowded else (1, 1, 2, 3))):
             Peer(self)
             self.wait(0.1)
         slots: dict[str, str] = {}
@@ -163,11 +218,24 @@ class World:
             if not any(not peer.life.is_dead and not peer.is_ending for peer in self.peers):
                 Peer(self)
                 self.wait(dice.choice((0.2, 3.0)))
+            self._change_plugins()
             self._happen(dice.choice(("pod0", "pod1", "c0", "c1", "c2")), slots, lives)
             self.wait(dice.choice((0.0, 0.001, 0.05, 0.05, 1.0, 6.0)))
         for slot in sorted(slots):
             self._stop_id(slots[slot])
         self.finish()
+
+    def _change_plugins(self) -> None:
+        """What conf.json has, or which plugins are found, changes."""
+        dice = self.dice
+        if "conf" in self.kinds and dice.random() < 0.2:
+            self.version += 1
+            some = dice.sample(self.types, dice.randrange(1, len(self.types) + 1))
+            self.entries = _entries(sorted(some) if dice.random() < 0.7 else self.types, b"%d" % self.version)
+            self.say(f"CONF {self.entries}")
+        if "missing" in self.kinds and dice.random() < 0.15:
+            self.missing = set(dice.sample(self.types, dice.choice((0, 1, 1, 2))))
+            self.say(f"MISSING {self.missing}")
 
     def _happen(self, slot: str, slots: dict[str, str], lives: Counter[str]) -> None:
         """The next event of a pod or container."""
@@ -241,14 +309,16 @@ class World:
         """The faults end, all work ends; then a last adapter looks at what is left."""
         self.faults.clear()
         self.is_full = False
+        self.missing.clear()
         self.wait(31)  # who is stopped goes on, or is killed
-        self.wait(60)
+        self.wait(LAST_RETRY + 60 if "missing" in self.kinds else 60)
         self.stuck = [f"{peer}: {job}" for peer in self.peers if not peer.life.is_dead for job in self._jobs(peer)]
         self.stuck += [
             f"{p}: locks {p.adapter._turns._held}"
             for p in self.peers
             if not p.life.is_dead and p.adapter._turns and p.adapter._turns._held
         ]
+        self.untried = [] if self.marks else self._records()
         for peer in self.peers:
             peer.term()
         self.wait(15)
@@ -258,9 +328,12 @@ class World:
         self.wait(0.1)
         self.wait(60)
         self.left = last.adapter.owed
-        self.files = sorted(path.name for path in Path(self.directory).glob("*/*") if path.name[0] in "+n")
+        self.files = self._records()
         last.die()
+
+    def _records(self) -> list[str]:
+        return sorted(path.name for path in Path(self.directory).glob("*/*") if path.name[0] in "+n")
 
     def _jobs(self, peer: Peer) -> list[Any]:
         serving = peer.adapter._serving
-        return serving.deletes.queue._works if serving is not None else []
+        return serving.deletes.queue.works if serving is not None else []

@@ -154,8 +154,14 @@ class Holds:
         """
         with self._lock:
             if self._keeper is None and Records(self.directory).ids():
-                self._start()
+                self.start()
                 self.close()
+
+    def prepare(self) -> None:
+        """Starts the keeper, unless it runs, without waiting for it. Raises NotHeld."""
+        with self._lock:
+            if self._keeper is None:
+                self.start(0)
 
     def close(self) -> None:
         """Ends the keeper, once it has ended the holds by their `on_failure`."""
@@ -174,24 +180,27 @@ class Holds:
         return 0 if self._keeper is None else self._keeper.pid
 
     def look(self) -> None:
-        """Takes what the keeper has told meanwhile. A keeper that was killed is started again."""
+        """Takes what the keeper has told meanwhile. A keeper that was killed is started again, without waiting for it.
+
+        Raises NotHeld if it cannot be started.
+        """
         with self._lock:
-            while self._keeper is not None and self._keeper.has_told(0):
-                if not self._take(self._keeper.receive()):
-                    self._start()
+            while (keeper := self._keeper) is not None and keeper.has_told(0):
+                if not self._take(keeper.receive()):
+                    self._replace(keeper)
 
     def _ask(self, request: dict[str, object], timeout: float) -> dict[str, str]:
         """Sends a request; returns the answer. Raises NotHeld if the keeper does not answer."""
         deadline = time.monotonic() + timeout
         id_, is_hold = str(request["id"]), request["do"] == "hold"
-        keeper = self._keeper or self._start()
+        keeper = self._keeper or self.start(0)
         keeper.send(request)
         while keeper.has_told(deadline - time.monotonic()):
             fields = self._take(keeper.receive())
             if fields.get("id") == id_ and ("over" in fields) != is_hold:
                 return fields
             if not fields:  # the next keeper has taken over the holds
-                keeper = self._start()
+                keeper = self._replace(keeper)
                 if is_hold:
                     break
                 keeper.send(request)
@@ -200,15 +209,30 @@ class Holds:
         raise NotHeld(Missing.NO_KEEPER)
 
     def _take(self, fields: dict[str, str]) -> dict[str, str]:
-        """Tells a hold of its end, if that is the message. Returns the message."""
+        """Tells a hold of its end, or the keeper of its start, if that is the message. Returns the message."""
+        if "ready" in fields and self._keeper is not None:
+            self._keeper.on_ready(fields)
         if "over" in fields and (hold := self._held.pop(fields["id"], None)):
             hold.over(fields)
         return fields
 
-    def _start(self) -> KeeperProcess:
-        """Starts a keeper, which takes over what an earlier one has left. Raises NotHeld."""
+    def _replace(self, keeper: KeeperProcess) -> KeeperProcess:
+        """Starts the next keeper, in place of one that has ended. Raises NotHeld if that one could not even start."""
+        if not keeper.pid:
+            self.close()
+            raise NotHeld(Missing.NO_KEEPER)
+        return self.start(0)
+
+    def start(self, wait: float = START) -> KeeperProcess:
+        """Starts a keeper, which takes over what an earlier one has left. Raises NotHeld.
+
+        Waits until it has done so, for at most `wait` seconds. If that is 0, `look` and requests notice its start.
+        """
         self.close()
         self._keeper = keeper = KeeperProcess(self.directory)
+        if wait and not (keeper.has_told(wait) and self._take(keeper.receive())):
+            self.close()
+            raise NotHeld(Missing.NO_KEEPER)
         return keeper
 
 
@@ -216,11 +240,12 @@ class KeeperProcess:
     """A running keeper, and the socket to it."""
 
     def __init__(self, directory: str) -> None:
-        """Starts it, and waits until it has taken over what is left. Raises NotHeld."""
+        """Starts it. It tells when it has taken over what is left. Raises NotHeld."""
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.pid = 0
+        """Set when it has told of its start."""
         try:
-            starter = os.posix_spawn(
+            self._starter = os.posix_spawn(
                 sys.executable,
                 [sys.executable, "-I", "-S", "-c", _KEEPER, os.path.dirname(nri.__file__), directory],
                 {},
@@ -237,13 +262,12 @@ class KeeperProcess:
             raise NotHeld(Missing.NO_KEEPER, str(error)) from None
         finally:
             theirs.close()
-        told = self.receive() if self.has_told(START) else {}
+
+    def on_ready(self, fields: dict[str, str]) -> None:
+        """Takes what it tells when it has started. The process that has forked it has ended."""
+        self.pid = int(fields["ready"])
         with suppress(ChildProcessError):  # a program may reap all children itself
-            os.waitpid(starter, 0)
-        if not told:
-            self.close()
-            raise NotHeld(Missing.NO_KEEPER)
-        self.pid = int(told["ready"])
+            os.waitpid(self._starter, 0)
 
     def has_told(self, timeout: float) -> bool:
         """Waits for a message, or for the keeper's end."""

@@ -23,7 +23,7 @@ from google.protobuf.message import Message
 import nri
 from nri import api, events
 from nri.errors import NRIError
-from nri.testing.contract import External, Launched, Report, judge
+from nri.testing.contract import External, Launched, Progress, Report, Source, judge
 from nri.testing.created import Created
 from nri.testing.flavour import FLAVOURS, Flavour
 from nri.testing.launch import PluginFile
@@ -55,6 +55,8 @@ class Node(Runtime):
         played = flavour if isinstance(flavour, Flavour) else FLAVOURS[flavour or "containerd/2.4.2"]
         self.played = played
         """The runtime that is played, with its own timeouts."""
+        self.progress: Progress = lambda number, rule: None
+        """Is told of each situation that `contract` plays."""
         self._directory = tempfile.TemporaryDirectory(prefix="nri-")  # its path fits a socket's address
         patient = replace(played, registration_timeout=TIMEOUT, request_timeout=TIMEOUT)
         super().__init__(patient, output=2, state=self._directory.name)
@@ -160,20 +162,24 @@ class Node(Runtime):
                 found[handler] += seconds
         return {handler: latency(seconds) for handler, seconds in found.items()}
 
-    def contract(self, plugin: Callable[[], nri.Plugin] | os.PathLike[str] | str, *, config: str = "") -> Report:
+    def contract(
+        self, plugin: Callable[[], nri.Plugin] | os.PathLike[str] | str, *, config: str = "", timer: float = 0.0
+    ) -> Report:
         """Judges a plugin by the contract between runtimes and plugins, with the timeouts of a real runtime.
 
         A path is launched again for each situation, as by `add`. Anything else is called for a new instance each time,
-        such as the plugin's class. `failures` of the result are the rules that the plugin breaks. Raises TypeError for
-        an instance.
+        such as the plugin's class. `failures` of the result are the rules that the plugin breaks. What the plugin does
+        besides NRI, it does here, at each start. `timer`: see `judge`. Raises TypeError for an instance.
         """
         if isinstance(plugin, nri.Plugin):
             raise TypeError("not an instance: the plugin's class, or a function that makes an instance")
         if isinstance(plugin, str | os.PathLike):
-            return judge(Launched(self._file(Path(plugin).absolute(), "", "", config), 2), self.played)
-        own = nri.identity("plugin", "10", {})
-        socket = self.socket.with_name("contract.sock")
-        return judge(External(socket, lambda: InProcess(plugin(), own, socket, reconnect=False)), self.played)
+            source: Source = Launched(self._file(Path(plugin).absolute(), "", "", config), 2)
+        else:
+            own = nri.identity("plugin", "10", {})
+            socket = self.socket.with_name("contract.sock")
+            source = External(socket, lambda: InProcess(plugin(), own, socket, reconnect=False))
+        return judge(source, self.played, timer=timer, progress=self.progress)
 
     def stop(self) -> None:
         """Ends all plugins."""

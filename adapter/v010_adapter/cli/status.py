@@ -152,6 +152,8 @@ def _overview(adapter: dict[str, Any]) -> Iterator[str]:
     if adapter["joins"]:
         yield f"  joined   {_shown(adapter['joined'])}, joins so far: {adapter['joins']}"
     yield f"  owed     {count(adapter['owed'], 'delete')}"
+    for held in adapter["holds"]["held"]:
+        yield f"  HELD     since {_shown(held['since'])}, for {held['plugin']}: {held['what']}"
     yield f"  loop     {count(stalls['count'], 'stall')}, longest turn {stalls['longest'] * 1000:.0f} ms"
 
 

@@ -51,7 +51,10 @@ def wrapped(line: str, room: int) -> list[str]:
     if len(line) <= room:
         return [line]
     indent = " " * (len(line) - len(line.lstrip(" ")))
-    return textwrap.wrap(line.strip(" "), room, initial_indent=indent, subsequent_indent=f"{indent}    ") or [line]
+    wrapper = textwrap.TextWrapper(
+        room, initial_indent=indent, subsequent_indent=f"{indent}    ", break_on_hyphens=False, expand_tabs=False
+    )
+    return wrapper.wrap(line.strip(" ")) or [line]
 
 
 def painted(text: str, style: int) -> str:
@@ -77,18 +80,22 @@ def announce_if_slow(doing: str) -> Iterator[None]:
 
 
 @contextmanager
-def progress(doing: str) -> Iterator[Callable[[int, int], None]]:
-    """Yields a function that shows how much is done of how much, in a line of stderr if that is a terminal."""
+def progress(doing: str) -> Iterator[Callable[..., None]]:
+    """Yields a function that shows how much is done of how much, in a line of stderr if that is a terminal.
+
+    Its third argument, if there is one, is what is done now: such a line is always shown.
+    """
     shown = 0.0
 
-    def show_line(done: int, total: int) -> None:
+    def show_line(done: int, total: int, what: str = "") -> None:
         nonlocal shown
-        if time.monotonic() - shown > PROGRESS_TIME:
+        if what or time.monotonic() - shown > PROGRESS_TIME:
             shown = time.monotonic()
-            print(f"{CLEARED}{doing}: {done} of {total}", end="", file=sys.stderr, flush=True)
+            ending = f": {what}" if what else ""
+            print(f"{CLEARED}{doing}: {done} of {total}{ending}", end="", file=sys.stderr, flush=True)
 
     if not sys.stderr.isatty():
-        yield lambda done, total: None
+        yield lambda done, total, what="": None
         return
     try:
         yield show_line

@@ -26,12 +26,14 @@ from v010_adapter.settings import Settings
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 
 if TYPE_CHECKING:
+    from v010_adapter.events.holder import Holder
     from v010_adapter.events.serving import Link, Serving
 
 log = logging.getLogger(__name__)
 
 NOT_SERVING: dict[str, Any] = {
     **{"serves": False, "owed": 0, "programs": {}, "standby": {}, "hooks": {}, "faults": [], "notes": []},
+    "holds": {"held": [], "times": {}, "missing": {}},
     "state_fault": "",
 }
 """What `status` shows before the runtime has synchronized the adapter."""
@@ -83,6 +85,8 @@ class Adapter(Plugin):
         self._turns: Turns | None = None
         self._serving: Serving | None = None
         """Both are None until the runtime has synchronized the adapter for the first time."""
+        self._holder: Holder | None = None
+        """Holds containers; made when one is to be held for the first time."""
         self._times: defaultdict[str, Histogram] = defaultdict(Histogram)
         """The time from a call's coming to its answer, by event."""
         self._late: Counter[str] = Counter()
@@ -190,13 +194,25 @@ class Adapter(Plugin):
         if self._serving is None:
             from v010_adapter.events.serving import Serving  # noqa: PLC0415 - the runtime has waited for the answers so far
 
-            self._serving = Serving(self._loop, self.settings, self._turns, self._link)
+            self._serving = Serving(self._loop, self.settings, self._turns, self._link, self._made_holder)
         self._serving.set_runtime(self._runtime, with_hooks=self._with_hooks)
         self._serving.on_synchronize(request)
         counts = len(request.pods), len(request.containers)
         log.info("registered with %s %s: %d pods, %d containers", *self._runtime[:2], *counts)
         self._turns.directory.remove_earlier_boots()
         collector.begin()
+
+    def _made_holder(self) -> Holder:
+        if self._holder is None:
+            from v010_adapter.events.holder import Holder  # noqa: PLC0415 - only where a container is to be held
+
+            self._holder = Holder(self._loop, self.settings.legacy, self.state_directory)
+        return self._holder
+
+    def end_left_holds(self) -> None:
+        """Ends the holds that are left of adapters that were killed. To be called before this one joins."""
+        if self._holder is not None or os.path.isdir(f"{self.state_directory}/holds"):
+            self._made_holder().end_left()
 
     @property
     def state_directory(self) -> str:

@@ -91,6 +91,7 @@ class Daemon:
             self._loop.call_at(self._loop.time() + OPEN_AFTER, self._open)
             self._try()
         else:
+            self._adapter.end_left_holds()
             self._join(trunk)
         self._loop.run()
         self._adapter.end()
@@ -108,6 +109,7 @@ class Daemon:
         try:
             if self._unfit:
                 raise RegistrationError(f"{self._unfit}: another adapter serves, and this one waits")
+            self._adapter.end_left_holds()
             trunk = self._origin.connect()
         except RegistrationError as error:
             self._try_later(error)

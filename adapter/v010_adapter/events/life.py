@@ -15,12 +15,19 @@ THE ANSWER. It is given once: when no program is left to run, or when the time o
 that is. So each state exists with and without an answer. After the answer a work goes on in the same states, and
 answers no more. When the runtime has got the answer (SENT), other adapters have been told.
 
+THE HOLD. A container that starts can be held (HELD, in any state without an answer but ENDING): the runtime is told
+that the event is over, and the container waits for the answer in its place. The event has more time then, and all else
+is as before: a work that is held goes on in the same states, and the answer lets the container go, or refuses it if
+the event has failed. So each state before the answer exists held, too. No answer is left to give to the runtime.
+
 WHAT FOLLOWS FROM THE TABLE.
 - A plugin is late. TIME_IS_UP in RUNNING: if a program that must not fail is not done, the event fails, the program is
   left and nothing else runs. Else the event is answered, and the work goes on: each program gets until its LIMIT.
 - The adapter is killed. What it has noted in the state directory is all that remains: in QUEUED and BLOCKED nothing;
   from the turn on that the event has begun, and each create before its program gets the request; after SENT that the
   event is answered. The kernel ends its locks, and whoever gets the event next repeats what is not noted.
+- A container is held. Its time is up at the limit of holds, when the runtime has gone, when somebody else has ended
+  the hold, and when the container or its pod is stopped: then it is refused, whatever its programs do (`refuse`).
 - Two adapters get the event. The second one asks after the first has answered, or is late. It is QUEUED, BLOCKED while
   the first works on, and its event is DONE, or ANSWERED_ELSEWHERE before its turn: it answers at once, and its deletes
   wait for their turn.
@@ -87,6 +94,8 @@ class Input(Key):
     PRINTED = auto()
     """The time of the program is over, and its complete result has been read; the program still runs."""
     EXITED = auto()
+    HELD = auto()
+    """The container of the event is held. This cannot happen to a work that has answered, and only once."""
     TIME_IS_UP = auto()
     """The event must be answered now. This cannot happen to a work that has answered."""
     LIMIT = auto()
@@ -111,8 +120,10 @@ class Action(Key):
     """
     SET_LIMIT = auto()
     """Set the timer for the program's time limit."""
+    FREE_RUNTIME = auto()
+    """Tell the runtime that the event is over: its container is held."""
     ANSWER = auto()
-    """Answer the event. Left out if the event is answered."""
+    """Answer the event; if its container is held, let that go, or refuse it. Left out if the event is answered."""
     KILL_IF_ASKED = auto()
     """Kill the late program if its policy says so. The work still waits for its exit."""
     LEAVE = auto()
@@ -134,6 +145,7 @@ AT_FAILURE, NEVER, AT_ANSWER = Ends
 QUEUED, BLOCKED, PREPARING, RUNNING, PRINTED, ENDING, OVER = LifeState
 SPAWN, ANSWER = Action.SPAWN, Action.ANSWER
 _TIME_IS_UP, _LIMIT, _EXITED, _SENT = Input.TIME_IS_UP, Input.LIMIT, Input.EXITED, Input.SENT
+_HELD, _FREE = Input.HELD, Action.FREE_RUNTIME
 
 
 def _to(state: LifeState, *actions: Action) -> Transition:
@@ -160,6 +172,7 @@ TRANSITIONS: Mapping[LifeState, Row] = {
         **_BEFORE_TURN,
         Input.ANSWERED_ELSEWHERE: (_to(QUEUED, ANSWER), _END),
         Input.RUNTIME_GONE: _always(QUEUED),
+        _HELD: _always(QUEUED, _FREE),
         _TIME_IS_UP: (_to(QUEUED, ANSWER), _END),
         _SENT: _always(QUEUED),
     },
@@ -167,11 +180,13 @@ TRANSITIONS: Mapping[LifeState, Row] = {
         **_BEFORE_TURN,
         Input.ANSWERED_ELSEWHERE: (_to(BLOCKED, ANSWER), _END),
         Input.RUNTIME_GONE: _always(BLOCKED),
+        _HELD: _always(BLOCKED, _FREE),
         _TIME_IS_UP: (_to(BLOCKED, ANSWER), _END),
         _SENT: _always(BLOCKED),
     },
     PREPARING: {
         Input.PREPARED: (_START, _END),
+        _HELD: _always(PREPARING, _FREE),
         _TIME_IS_UP: (_to(PREPARING, ANSWER), _END),
         _SENT: _always(PREPARING),
     },
@@ -179,12 +194,14 @@ TRANSITIONS: Mapping[LifeState, Row] = {
         Input.NOT_STARTED: (_START, _END),
         _EXITED: (_START, _END),
         Input.PRINTED: _always(PRINTED, Action.LET_WORK),
+        _HELD: _always(RUNNING, _FREE),
         _TIME_IS_UP: (_to(RUNNING, ANSWER, Action.KILL_IF_ASKED, Action.SET_LIMIT), _LEAVE_AND_END),
         _LIMIT: (_to(RUNNING, Action.LEAVE, SPAWN), _LEAVE_AND_END),
         Input.LEFT_ENDED: _always(RUNNING),
         _SENT: _always(RUNNING),
     },
     PRINTED: {
+        _HELD: (_to(RUNNING, _FREE, SPAWN), _END),
         _TIME_IS_UP: (_to(RUNNING, ANSWER, SPAWN), _END),
         _LIMIT: (_START, _END),
     },
@@ -212,6 +229,8 @@ class Life(Generic[S]):
         self.state = QUEUED
         self.is_answered = is_answered
         """Whether the event has been answered."""
+        self.was_held = False
+        """Whether the container of the event has been held; it is held until the event is answered."""
         self.results: list[Any] = []
         """The results of the programs that have succeeded."""
         self.error: ProgramError | None = None
@@ -233,6 +252,16 @@ class Life(Generic[S]):
         """Whether no program is left to run."""
         return self._has_steps and not self.steps
 
+    @property
+    def is_held(self) -> bool:
+        """Whether the container of the event is held."""
+        return self.was_held and not self.is_answered
+
+    @property
+    def must_finish(self) -> bool:
+        """Whether a program is not done that must not fail."""
+        return any(step.policy.fail for step in self.steps)
+
     # Inputs
 
     def receive(self, input_: Input, failures: Sequence[ProgramError] = ()) -> Actions:
@@ -240,13 +269,36 @@ class Life(Generic[S]):
         self.failures = failures
         transitions = TRANSITIONS[self.state].get(input_)
         if transitions is None or (self.is_answered and input_ is _TIME_IS_UP):
-            raise LocalProtocolError(f"{input_.name} in state {self.state.name}{', answered' * self.is_answered}")
+            raise self._impossible(input_)
         self.state, actions = transitions[self._has_steps and not self.steps]
         if ANSWER in actions:
             if self.is_answered:
                 return tuple(action for action in actions if action is not ANSWER)
             self.is_answered = True
         return actions
+
+    def _impossible(self, input_: Input) -> LocalProtocolError:
+        kind = ", answered" if self.is_answered else ", held" if self.was_held else ""
+        return LocalProtocolError(f"{input_.name} in state {self.state.name}{kind}")
+
+    def hold(self) -> Actions:
+        """HELD: the container of the event is held."""
+        if self.was_held or self.is_answered:
+            raise self._impossible(_HELD)
+        actions = self.receive(_HELD)
+        self.was_held = True
+        return actions
+
+    def refuse(self, reason: str, *, is_starting: bool = False) -> Actions:
+        """The held container must not start, or cannot start any more, whatever its programs do: no further one runs.
+
+        This is TIME_IS_UP, or NOT_STARTED if the current program could not be started so far. `reason` is the error of
+        the event; it counts as a failure of no program.
+        """
+        if self.steps:
+            self.error = self.steps[0].error(reason)
+            self.steps.clear()
+        return self.receive(Input.NOT_STARTED if is_starting else _TIME_IS_UP)
 
     def drop(self, input_: Input) -> Actions:
         """ANSWERED_ELSEWHERE, RUNTIME_GONE: no program runs, except for deletes that are owed at the turn."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nri import Answer, cgroup
 from nri.deferred import in_turn
 from v010_adapter.errors import NotAdjustable, Oversized, PluginError
 from v010_adapter.events.fates import PAST, REPEAT, SERVED_ELSEWHERE, Fate, Turn
-from v010_adapter.events.life import AT_FAILURE, BLOCKED, NEVER, RUNNING, Input, Life
+from v010_adapter.events.life import AT_FAILURE, BLOCKED, NEVER, QUEUED, RUNNING, Input, Life
 from v010_adapter.events.work import Work
 from v010_adapter.legacy import request, result
 from v010_adapter.legacy.answer import AnswerBuilder, with_updates
@@ -26,8 +27,18 @@ from v010_adapter.programs.runner import Runner
 from v010_adapter.programs.step import Failure
 from v010_adapter.state.ledger import Ledger
 
+if TYPE_CHECKING:
+    from nri import HoldEnd
+    from v010_adapter.events.holder import Holder
+
 log = logging.getLogger(__name__)
 
+LEAD = 1.0
+"""Seconds before a hold at which the adapter looks whether it is possible, and starts the keeper."""
+LOOK = 0.02
+"""Seconds between two looks whether the keeper has started, for a hold before the event is due."""
+MOST_PRINTED = 2.0
+"""Seconds between two looks whether a plugin for which a container is held has printed its result."""
 LOGGING = 3600.0
 """Seconds between two log lines of a plugin that cannot be started for deletes that no event asks for."""
 MAX_ERROR = 4 << 10
@@ -91,6 +102,10 @@ class PluginWork(Work[PluginStep]):
         self._message = message
         self._builder: AnswerBuilder | None = None
         """Made for the first request or result that needs it: see `_made_builder`."""
+        self._is_stopped = False
+        """Whether the container, or its pod, has been stopped since: then it is not held any more."""
+        self._holder: Holder | None = None
+        """Holds the container; None if it was never held."""
         self._body = b""
         self._fault: Oversized | None = None
         """Why a large container has no request."""
@@ -147,6 +162,85 @@ class PluginWork(Work[PluginStep]):
         entries = () if fate in SERVED_ELSEWHERE else self.entries
         self.life.set_steps(self._plugins.plans.of_delete(self.event, owed, entries, target))
 
+    # The hold
+
+    def hold_by(self, moment: float, due: float, holder: Callable[[], Holder]) -> None:
+        """Holds the container at `moment`, on the loop's clock, if that is possible.
+
+        Else answers the event when it is `due`, which is not earlier. `holder` is called when the moment is near.
+        """
+        if not self.life.is_answered:
+            near = partial(self._on_hold_near, moment, due, holder)
+            self._deadline = self._runner.loop.call_at(moment - LEAD, near)
+
+    def _on_hold_near(self, moment: float, due: float, holder: Callable[[], Holder]) -> None:
+        if self._plugins.plans.is_exempt(self.target) or not holder().can_hold(self.target, self.trace):
+            self.answer_by(due)
+        else:
+            self._deadline = self._runner.loop.call_at(moment, partial(self._on_hold_due, due, holder()))
+
+    def _on_hold_due(self, due: float, holder: Holder) -> None:
+        now = self._runner.loop.time()
+        if now < due and not holder.is_ready:
+            again = partial(self._on_hold_due, due, holder)
+            self._deadline = self._runner.loop.call_at(min(due, now + LOOK), again)
+            return
+        if now >= due:
+            self._take_printed()
+        if not self.life.is_over and not self._is_stopped and self._hold(holder):
+            self._runner.loop.call_at(max(due, now + MOST_PRINTED), self._look_for_printed)
+        elif now < due:
+            self.answer_by(due)
+        else:
+            self._on_time_up()
+
+    def _hold(self, holder: Holder) -> bool:
+        """Holds the container, and tells the runtime that its event is over; returns False if that is not possible."""
+        waits_for = self.life.steps[0].name if not self.after else ", ".join(map(str, self.after))
+        must_finish = self.life.must_finish
+        ended, trace = self._on_hold_ended, self.trace
+        if not holder.hold(self.target, str(self), waits_for, must_finish=must_finish, on_end=ended, trace=trace):
+            return False
+        self._holder = holder
+        self._deadline = self._runner.loop.call_at(self._runner.loop.time() + holder.limit, self._on_time_up)
+        self._do(self.life.hold())
+        return True
+
+    def _look_for_printed(self) -> None:
+        """A plugin that has printed its result and works on holds nobody up for longer than it would hold the event."""
+        if self.life.is_held:
+            if self._take_printed():
+                self._do(self.life.limit_reached(""))
+            self._runner.loop.call_at(self._runner.loop.time() + MOST_PRINTED, self._look_for_printed)
+
+    def on_stopped(self, why: str) -> None:
+        """The container, or its pod, is stopped, and must not start any more."""
+        if self.life.is_held:
+            self.refuse(why)
+        else:
+            self._is_stopped = True
+
+    def _on_hold_ended(self, end: HoldEnd) -> None:
+        """Somebody else has ended the hold."""
+        if end.name == "GONE":
+            self.refuse("the container's process has ended while it was held")
+        else:
+            self._on_time_up("the hold is over")
+
+    def _end_hold(self) -> None:
+        if self._holder is not None:
+            self._holder.end(self.target.id, self.life.error)
+
+    def on_runtime_gone(self) -> None:
+        """The connection is lost. Creates that wait are dropped: nobody knows whether their containers will be started.
+
+        A container that is held waits no longer: the next connection would wait for it. Deletes come all the same.
+        """
+        if self.life.is_held:
+            self._on_time_up("the connection with the runtime is lost")
+        if self.life.state in (QUEUED, BLOCKED):
+            self.drop(Input.RUNTIME_GONE)
+
     # What is noted
 
     def _note_create(self, step: PluginStep) -> None:
@@ -182,7 +276,7 @@ class PluginWork(Work[PluginStep]):
     def _made_builder(self) -> AnswerBuilder:
         if self._builder is None:
             self._builder = self._new_builder()
-            self._builder.is_answered = self.is_awaited and self.life.is_answered
+            self._builder.is_answered = self.is_awaited and (self.life.is_answered or self.life.was_held)
         return self._builder
 
     def _new_builder(self) -> AnswerBuilder:

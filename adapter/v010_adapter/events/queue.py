@@ -27,35 +27,41 @@ class Queue:
         self._loop = loop
         self._turns = turns
         self._on_over = on_over
-        self._works: list[PluginWork] = []
+        self.works: list[PluginWork] = []
+        """Those that are not over."""
         self._on_idle: Callable[[], object] | None = None
 
     def of(self, id_: str) -> list[PluginWork]:
         """Returns the works of a pod or container that are not over."""
-        return [work for work in self._works if work.target.id == id_]
+        return [work for work in self.works if work.target.id == id_]
 
     def ids(self) -> set[str]:
         """Returns the ids of the pods and containers whose works are not over."""
-        return {work.target.id for work in self._works}
+        return {work.target.id for work in self.works}
 
     def give_up(self) -> None:
         """The process ends: see `PluginWork.give_up`."""
-        for work in self._works:
+        for work in self.works:
             work.give_up()
 
     def on_runtime_gone(self) -> None:
-        """Drops the creates that wait; deletes come all the same."""
-        for work in self._works:
-            if work.life.state in (QUEUED, BLOCKED):
-                work.drop(Input.RUNTIME_GONE)
+        """Drops the creates that wait, and ends holds; deletes come all the same."""
+        for work in self.works[:]:
+            work.on_runtime_gone()
+
+    def on_stopped(self, id_: str, why: str) -> None:
+        """The container with this id, or the pod, is stopped: refuses what is held, and lets nothing more be held."""
+        for work in self.works[:]:
+            if id_ in (work.target.id, work.pod):
+                work.on_stopped(why)
 
     # The turn
 
     def submit(self, work: PluginWork) -> None:
         """Starts a work, at once or when the works that it must follow are over."""
-        if self._works:
-            work.after = {earlier for earlier in self._works if must_follow(work, earlier)}
-        self._works.append(work)
+        if self.works:
+            work.after = {earlier for earlier in self.works if must_follow(work, earlier)}
+        self.works.append(work)
         work.on_over = self._remove
         if not work.after:
             self._start(work)
@@ -71,7 +77,8 @@ class Queue:
             work.take_turn(fate, is_ended=is_ended)
             return
         work.on_locked()
-        if turn is not None and not work.life.is_answered and self._turns.is_answered(turn):
+        # An end that was answered too late is still to learn that before the note is one of the next event.
+        if turn is not None and self._turns.is_answered(turn) and not work.life.is_answered:
             work.drop(Input.ANSWERED_ELSEWHERE)
         again = partial(self._start_again, work, min(2 * pause, LONGEST_PAUSE))
         self._loop.call_at(self._loop.time() + pause, again)
@@ -82,13 +89,13 @@ class Queue:
 
     def _remove(self, ended: PluginWork) -> None:
         """A work is over: frees its id, and starts what has waited for it."""
-        self._works.remove(ended)
+        self.works.remove(ended)
         if ended.has_lock:
             self._turns.unlock(ended.pod, ended.target.id)
         try:
             self._on_over(ended)
         finally:
-            for work in self._works[:]:
+            for work in self.works[:]:
                 if ended in work.after:
                     work.after.remove(ended)
                     if not work.after and work.life.state is QUEUED:
@@ -104,7 +111,7 @@ class Queue:
         self._call_if_idle()
 
     def _call_if_idle(self) -> None:
-        if self._on_idle is not None and not self._works:
+        if self._on_idle is not None and not self.works:
             callback, self._on_idle = self._on_idle, None
             callback()
 

@@ -36,6 +36,7 @@ from v010_adapter.settings import Settings
 from v010_adapter.state.ledger import Ledger
 
 if TYPE_CHECKING:
+    from v010_adapter.events.holder import Holder
     from v010_adapter.events.hooks import HookBridge
     from v010_adapter.legacy.pending_updates import OnUpdated
     from v010_adapter.programs.process import Program
@@ -45,7 +46,9 @@ log = logging.getLogger(__name__)
 
 SECONDS_PER_BYTE = 0.2e-6
 """The time that is reserved for what follows the last program. It grows with the message."""
-CREATION = "CreateContainer"
+CREATION, START = "CreateContainer", "StartContainer"
+NO_HOLDS: dict[str, Any] = {"held": [], "times": {}, "missing": {}}
+"""What `status` shows of holds before a container was to be held."""
 
 
 class Link(Protocol):
@@ -71,14 +74,22 @@ class Link(Protocol):
 class Serving:
     """Serves the events of one runtime with legacy plugins and hooks."""
 
-    def __init__(self, loop: Loop, own: Settings, turns: Turns, link: Link) -> None:
-        """Call `set_runtime` and `on_synchronize` next."""
+    def __init__(
+        self, loop: Loop, own: Settings, turns: Turns, link: Link, make_holder: Callable[[], Holder] | None = None
+    ) -> None:
+        """Call `set_runtime` and `on_synchronize` next.
+
+        `make_holder` makes what holds containers, when one is to be held for the first time; None if none ever is.
+        """
         self._own = own
         self._link = link
         self._loop = loop
         self._turns = turns
         self._runtime = Runtime()
         self._hides_refused = False
+        self._make_holder = make_holder if own.legacy.hold_after is not None else None
+        self._holder: Holder | None = None
+        self._hold_after = own.legacy.hold_after or 0.0
         self._unanswered: dict[Context, tuple[Turn, PluginWork | None]] = {}
         """The events without an answer, each with its work if plugins may run at it."""
         self.serves = self._is_decided = False
@@ -99,6 +110,12 @@ class Serving:
         self._pods_of_runtime: set[str] = set()
         """The pods that run, whose plugins the runtime itself runs."""
         self._hooks: HookBridge | None = None
+
+    def _made_holder(self) -> Holder:
+        if self._holder is None:
+            assert self._make_holder is not None  # noqa: S101 - else nothing is held
+            self._holder = self._make_holder()
+        return self._holder
 
     def _made_standby(self) -> Standby | None:
         """Returns the programs that are started ahead of events, None if none is configured to be."""
@@ -213,7 +230,7 @@ class Serving:
         if self._first_start.is_counting:
             self._first_start.count()
         self.deletes.note_named(target)
-        trace = trace_of(context)
+        trace = trace_of(context)._replace(about=target.named)
         work = self._work_of(event, message, target, turn, trace)
         if work is not None:
             work.span = trace
@@ -221,7 +238,11 @@ class Serving:
             if context.size > LARGE:
                 work.be_large(context.size, context.due)
             self.deletes.submit(work)
-            work.answer_by(context.due)
+            if event == START and self._make_holder is not None:
+                moment = min(context.came + self._hold_after, context.due)
+                work.hold_by(moment, context.due, self._made_holder)
+            else:
+                work.answer_by(context.due)
         if event in REMOVALS:
             self.deletes.remove(target.id)
             for id_ in self.ledger.containers_of(target.id):
@@ -237,6 +258,8 @@ class Serving:
         if by_runtime:
             self._pods_of_runtime.add(target.id)
         if STATES[event] == DELETE:
+            if self._make_holder is not None and self.deletes.queue.works:
+                self.deletes.queue.on_stopped(target.id, f"{event} has come while the container was held")
             self.updates.existing.discard(target.id)
             self._pods_of_runtime.discard(target.id)
             self._first_start.forget(target.id)
@@ -267,7 +290,7 @@ class Serving:
         error = self.plugins.conf_json.error
         if self._own.legacy.fail_create and error is not None and not self.plugins.plans.is_exempt(target):
             refusal = ConfigError(error.place, f"{error.reason} (no plugin can run)")
-            log.error("%s of %s: %s", STATES[event], target, refusal, extra=trace._replace(about=target.named).extra)
+            log.error("%s of %s: %s", STATES[event], target, refusal, extra=trace.extra)
             raise refusal
 
     def run_for_gone(self, id_: str) -> None:
@@ -317,6 +340,8 @@ class Serving:
             self._standby.close()
         self.deletes.queue.give_up()
         self.ledger.write_now()
+        if self._holder is not None:
+            self._holder.close()
 
     def when_idle(self, callback: Callable[[], object]) -> None:
         """Calls back, perhaps at once, when no plugin runs any more."""
@@ -342,7 +367,11 @@ class Serving:
             "programs": {name: account.describe() for name, account in accounts.items()},
             "standby": standby.describe() if standby is not None else {},
             "hooks": hooks.containers if hooks else {},
+            "holds": self._holder.describe() if self._holder is not None else NO_HOLDS,
             "faults": [*plugins.faults(), *(hooks.faults if hooks else ())],
-            "notes": list(filter(None, [plugins.sandboxes.describe(len(self._pods_of_runtime)), self.ledger.foreign])),
+            "notes": [
+                *filter(None, [plugins.sandboxes.describe(len(self._pods_of_runtime)), self.ledger.foreign]),
+                *(self._holder.notes if self._holder is not None else ()),
+            ],
             "state_fault": self._turns.fault or self.ledger.fault,
         }

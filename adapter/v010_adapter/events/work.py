@@ -134,6 +134,9 @@ class Work(ABC, Generic[S]):
         """Returns why no program runs yet."""
         return "no time was left"
 
+    def _end_hold(self) -> None:
+        """Lets the container of the event go, which is held, or refuses it if the event has failed."""
+
     # What comes from outside
 
     def answer_by(self, moment: float) -> None:
@@ -152,6 +155,12 @@ class Work(ABC, Generic[S]):
     def drop(self, why: Input) -> None:
         """ANSWERED_ELSEWHERE or RUNTIME_GONE, before the turn has come."""
         self._do(self.life.drop(why))
+
+    def refuse(self, why: str) -> None:
+        """The held container of the event must not start, or cannot start any more."""
+        is_starting = self.is_starting
+        self._restart.cancel()
+        self._do(self.life.refuse(why, is_starting=is_starting))
 
     def on_sent(self) -> None:
         """The runtime has got the answer, or never gets it."""
@@ -175,7 +184,7 @@ class Work(ABC, Generic[S]):
         from v010_adapter.programs.apart import computed  # noqa: PLC0415 - only for large containers
 
         what, due = self._large
-        if self.life.is_answered:
+        if self.life.is_answered or self.life.was_held:
             due = self._runner.loop.time() + self._late_limit
         return computed(self._runner.loop, compute, due, what)
 
@@ -255,6 +264,9 @@ class Work(ABC, Generic[S]):
 
     def _answer(self) -> None:
         self._deadline.cancel()
+        if self.life.was_held:
+            self._end_hold()
+            return
         if self.life.error is not None:
             self.answer.fail(self.life.error)
             return
@@ -311,8 +323,9 @@ class Work(ABC, Generic[S]):
             self._detach(FAILED if isinstance(result, Failure) else DONE)
             self._do(self.life.exited(result))
 
-    def _on_time_up(self) -> None:
-        if self.is_starting:
+    def _on_time_up(self, why: str = "") -> None:
+        """The event must be answered now: its time is up, or `why` says what else has happened."""
+        while self.is_starting:  # the next program may be one that an installer is writing, too
             self._restart.cancel()
             self._do(self._not_started(self._busy))
         if self.life.is_answered:  # by that failure
@@ -321,14 +334,17 @@ class Work(ABC, Generic[S]):
         if self.life.is_over:
             self._do(self.life.time_is_up(""))
             return
-        running, reason = self._step if self._process is not None else None, self._lateness()
+        running, reason = self._step if self._process is not None else None, why or self._lateness()
         since = self._runner.loop.time() - self._process.started if self._process is not None else math.inf
         if self._slowest is not None and self._slowest.seconds > since:
             reason += f": {self._slowest}"
         actions = self.life.time_is_up(reason)
         if self.life.state is not ENDING:
-            late = running.error(reason) if running else reason
-            log.warning("%s: %s; it goes on after the answer", self, late, extra=self.trace.extra)
+            lateness = running.error(reason) if running else reason
+            after = (
+                "%s: %s; it goes on after the start" if self.life.was_held else "%s: %s; it goes on after the answer"
+            )
+            log.warning(after, self, lateness, extra=self.trace.extra)
             self._goes_on = True
         self._do(actions)
 
@@ -408,6 +424,10 @@ def _kill_if_asked(work: Work[Any]) -> None:
         work._runner.kill(work._process)
 
 
+def _free_runtime(work: Work[Any]) -> None:
+    work.answer.complete(_safely(work, "the answer of a start that is held", None, work._response))
+
+
 def _let_work(work: Work[Any]) -> None:
     work._runner.let_work(work._detach(FAILED if work.life.failures else DONE))
 
@@ -416,6 +436,7 @@ _ACTIONS: Mapping[Action, Callable[[Work[Any]], Actions | None]] = {
     Action.PREPARE: Work._begin_to_prepare,
     SPAWN: Work._start,
     Action.SET_LIMIT: Work._set_limit,
+    Action.FREE_RUNTIME: _free_runtime,
     Action.ANSWER: Work._answer,
     Action.KILL_IF_ASKED: _kill_if_asked,
     Action.LEAVE: Work._leave,

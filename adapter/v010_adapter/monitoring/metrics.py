@@ -93,7 +93,20 @@ def families(state: Mapping[str, Any]) -> Iterator[Metric]:
     for name, crew in state["standby"].items():
         waiting.add_metric([printable(name)], crew["waiting"])
     yield waiting
+    yield from _holds(state["holds"])
     yield from _durations(state["events"], programs)
+
+
+def _holds(holds: Mapping[str, Any]) -> Iterator[Metric]:
+    text = "Containers that are held now: they start when their legacy plugins are done."
+    yield _gauge("held_containers", text, len(holds["held"]))
+    text = "How long containers were held, by the end: let_go, refused, gone (killed by others), started."
+    durations = HistogramMetricFamily(f"{PREFIX}hold_duration_seconds", text, labels=("end",))
+    for end, times in holds["times"].items():
+        _add(durations, (end,), times)
+    yield durations
+    text = "Containers that were to be held, and were not, by the evidence that was missing."
+    yield _counter("not_held", text, "reason", holds["missing"])
 
 
 def _durations(events: Mapping[str, Any], programs: Mapping[str, Any]) -> Iterator[Metric]:

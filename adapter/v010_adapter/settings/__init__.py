@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -47,6 +48,7 @@ class LegacySettings(NamedTuple):
     """The settings in `legacy:`, and `trust`, which decides whether a file may be used. Times are in seconds.
 
     `config` is empty if the key has an error: the default list must not run in place of the configured one.
+    `hold_after` is None if no container is held, and infinite if one is held when the time of its event is up.
     """
 
     config: str = DEFAULT_CONF_JSON
@@ -57,6 +59,9 @@ class LegacySettings(NamedTuple):
     timeout: float = 0
     kill_on_timeout: bool = False
     late_limit: float = 30
+    hold_after: float | None = math.inf
+    hold_limit: float = 30
+    hold_at_once: int = 32
     exempt: frozenset[str] = frozenset()
     environment: Mapping[str, str] = {}
     metadata_prefix: str = ""

@@ -13,6 +13,8 @@ from v010_adapter.host.mount_namespace import OWN
 from v010_adapter.host.trust import off, strict
 
 DEFAULT_CONF_JSON = "/etc/nri/conf.json"
+MAX_LIMIT, MAX_HELD = 90.0, 32
+"""Maximum seconds of a hold, and the maximum number of holds: those of `nri.holding`, which is loaded only to hold."""
 MAX_STANDBY = 100
 """Maximum number of processes of one program that stand by. A larger number is taken as a mistake."""
 
@@ -69,6 +71,15 @@ _seconds = _must("a number of seconds, 0 or more", _is_duration, float)
 _age = _must("a number of seconds, 1 or more", lambda value: _is_duration(value) and value >= 1, float)
 _processes = _must(f"a number of processes, 0 to {MAX_STANDBY}", lambda v: type(v) is int and 0 <= v <= MAX_STANDBY)
 _auto_seconds = _auto_or("or a number of seconds, 0 or more", _is_duration, float)
+_hold_after = _must(
+    "auto, never, or a number of seconds, 0 or more",
+    lambda value: value in ("auto", "never") or _is_duration(value),
+    lambda value: None if value == "never" else float("inf") if value == "auto" else float(value),
+)
+_hold_limit = _must(
+    f"a number of seconds, 1 to {MAX_LIMIT:g}", lambda v: _is_duration(v) and 1 <= v <= MAX_LIMIT, float
+)
+_at_once = _must(f"a number of containers, 1 to {MAX_HELD}", lambda v: type(v) is int and 1 <= v <= MAX_HELD)
 _whole_seconds = _must(
     f"whole seconds, 0 to {MAX_TIMEOUT}", lambda value: type(value) is int and 0 <= value <= MAX_TIMEOUT
 )
@@ -159,6 +170,11 @@ SCHEMA: dict[str, Any] = {
         **_PLUGIN,
         "standbyMaxAge": Key(_age, "300", "seconds until a process that stands by is replaced, also a hook's"),
         "lateLimit": Key(_seconds, "30", "seconds after which a late chain continues without a plugin"),
+        "holdAfter": Key(
+            _hold_after, "auto", "seconds until a start is held; 0: at once; auto: at the deadline; never"
+        ),
+        "holdLimit": Key(_hold_limit, "30", f"seconds that a start is held at most; up to {MAX_LIMIT:g}"),
+        "holdAtOnce": Key(_at_once, "32", f"containers that are held at once; up to {MAX_HELD}"),
         "exempt": Key(_namespaces, "[]", "namespaces whose pods start and end whatever becomes of plugins"),
         "environment": Key(_environment, "{}", "variables that plugins get besides PATH"),
         "metadataPrefix": Key(_text, '""', "e.g. nri.example.com/: annotations for metadata; others are removed"),

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from google.protobuf.message import Message
@@ -19,21 +20,28 @@ from nri.testing.contract.watched import shown
 from nri.testing.flavour import Flavour
 from nri.testing.plugin import Late
 
-__all__ = ["RULES", "External", "Launched", "Note", "Report", "Result", "Rule", "Running", "Source", "Verdict", "judge"]
+__all__ = ["RULES", "SITUATIONS", "External", "Launched", "Note", "Progress", "Report", "Result", "Rule", "Running"]
+__all__ += ["Source", "Verdict", "judge"]
 
 _Situation = Callable[[Bench], Iterator[Finding]]
-_OTHERS: tuple[_Situation, ...] = (
-    joining.other_configurations,
-    joining.full,
-    events.unknown_call,
-    events.unknown_fields,
-    *events.UNUSUAL,
-    ending.repeated,
-    events.refused_updates,
-    ending.connection_ends,
-    ending.no_socket,
-)
-"""The situations that are played to a plugin that answers the usual events."""
+_OTHERS: Mapping[str, _Situation] = {
+    "takes-configuration": joining.other_configurations,
+    "synchronizes-in-parts": joining.full,
+    "unknown-call": events.unknown_call,
+    "unknown-fields": events.unknown_fields,
+    **events.UNUSUAL,
+    "answers-in-time": ending.repeated,
+    "refused-updates": events.refused_updates,
+    "ends-with-connection": ending.connection_ends,
+    "starts-before-runtime": ending.no_socket,
+}
+"""The situations that are played to a plugin that answers the usual events, by the rule that each is about most."""
+_ALL: Mapping[str, _Situation] = {"registers": joining.joins, "answers-events": events.usual, **_OTHERS}
+SITUATIONS = len(_ALL)
+"""The number of situations. Some have several starts of the plugin, others none for some plugins."""
+
+Progress = Callable[[int, str], object]
+"""Is told of each situation, before it is played: its number from 1 to `SITUATIONS`, and the rule that it is about."""
 
 
 @dataclass
@@ -44,6 +52,8 @@ class Report:
     flavour: Flavour
     verdicts: list[Verdict] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
+    seconds: float = 0.0
+    """How long it has taken."""
 
     @property
     def failures(self) -> list[Verdict]:
@@ -59,20 +69,28 @@ class Report:
             raise AssertionError("\n".join([title, *texts]))
 
 
-def judge(source: Source, flavour: Flavour, life: Sequence[tuple[str, Message]] = ()) -> Report:
+def judge(
+    source: Source,
+    flavour: Flavour,
+    life: Sequence[tuple[str, Message]] = (),
+    *,
+    timer: float = 0.0,
+    progress: Progress = lambda number, rule: None,
+) -> Report:
     """Plays all situations to a plugin, each to a fresh start of it. `life` has other events of a pod, in order.
 
+    `timer` is how many seconds a plugin that calls UpdateContainers by a timer is waited for, while a container runs.
     Raises OSError if the plugin cannot be started.
     """
-    bench = Bench(source=source, flavour=flavour, life=[])
+    begun = time.monotonic()
+    bench = Bench(source=source, flavour=flavour, life=[], timer=timer)
     name = bench.name if isinstance(source, Launched) else "00-external"
     bench.life += validated(life or pod_life(flavour), name)
     findings: list[Finding] = []
-    findings += _played(joining.joins, bench)
-    if bench.events:
-        findings += _played(events.usual, bench)
-    for situation in _OTHERS if bench.is_sound else ():
-        findings += _played(situation, bench)
+    for number, (rule, situation) in enumerate(_ALL.items(), start=1):
+        if bench.is_sound if rule in _OTHERS else number == 1 or bench.events:
+            progress(number, rule)
+            findings += _played(situation, bench)
     findings += _of_all(bench)
     report = Report(bench.name, flavour)
     report.notes = [finding for finding in findings if isinstance(finding, Note)]
@@ -80,6 +98,7 @@ def judge(source: Source, flavour: Flavour, life: Sequence[tuple[str, Message]] 
         report.notes.append(Note("SIGTERM", f"the plugin is still running after {GRACE:g} s"))
     report.notes += [Note("refusals", text) for text in bench.refusals]
     report.verdicts = [_verdict(rule, findings, bench) for rule in RULES.values()]
+    report.seconds = time.monotonic() - begun
     return report
 
 
@@ -130,11 +149,14 @@ def _why_not(rule: Rule, bench: Bench) -> str:
         return "an answer was late"
     if not bench.is_sound:
         return "the plugin has failed at the usual events"
-    no_changes = "the plugin has changed no container"
+    no_changes, no_updates = "the plugin has changed no container", "the plugin has not called UpdateContainers"
+    if bench.timer:
+        no_updates += f" in {bench.timer:g} s"
+    else:
+        no_updates += "; a timer of it is waited for with -timer, in pytest timer="
     return {
         **dict.fromkeys(("valid-name", "starts-before-runtime"), "the runtime launches the plugin"),
         **dict.fromkeys(("merges", "crashes-no-runtime", "changes-are-applied"), no_changes),
         "lets-pods-stop": f"{bench.flavour.name} only logs the error",
-        "updates-do-not-block": "the plugin has not called UpdateContainers",
-        "refused-updates": "the plugin has not called UpdateContainers",
+        **dict.fromkeys(("updates-do-not-block", "refused-updates"), no_updates),
     }.get(rule.name, "it was not played")

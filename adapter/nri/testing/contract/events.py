@@ -29,7 +29,7 @@ def usual(bench: Bench) -> Iterator[Finding]:
     with bench.joined() as plugin:
         changes: list[Finding] = []
         has_sent, created = False, api.CreateContainerResponse()
-        for method, request in bench.of_plugin(bench.life):
+        for method, request in bench.of_plugin(_with_time(bench, plugin)):
             is_validation = isinstance(request, api.ValidateContainerAdjustmentRequest)
             sent = _of_answer(request, created) if is_validation else request
             came, has_sent = plugin.ask(method, sent), True
@@ -45,6 +45,14 @@ def usual(bench: Bench) -> Iterator[Finding]:
         yield held("answers-events", has_sent=has_sent)
         yield from changes
     bench.is_sound = True
+
+
+def _with_time(bench: Bench, plugin: Watched) -> Iterator[Call]:
+    """Yields the life of a pod. While its container runs, a timer of the plugin gets time for an update."""
+    for method, request in bench.life:
+        if method == "StopContainer":
+            plugin.wait_for_update(bench.timer)
+        yield method, request
 
 
 def _wrong(method: str, came: Message | CallError | Lost) -> str:
@@ -146,21 +154,23 @@ def _interleaved(calls: list[Call]) -> Iterator[Call]:
     yield from _picked(calls, "StopPodSandbox", "RemovePodSandbox")
 
 
-UNUSUAL = (
-    _situation("sparse-messages", requests.sparse),
-    _situation("extreme-values", _extremes),
-    _situation("large-message", lambda calls: named(requests.large(calls), "large")),
-    _situation("failed-create", _failed_create),
-    _situation("stop-after-pod", _stop_after_pod),
-    _situation(
-        "repeated-stop",
-        lambda calls: _picked(calls, "RunPodSandbox", "StopPodSandbox", "StopPodSandbox", "RemovePodSandbox"),
-        runtime="cri-o",
-    ),
-    _situation("unknown-container", lambda calls: named(_picked(calls, "RemoveContainer"), "unknown")),
-    _situation("interleaved-containers", _interleaved),
-)
-"""Situations in which a plugin only has to stay connected."""
+def _repeated_stop(calls: list[Call]) -> list[Call]:
+    return _picked(calls, "RunPodSandbox", "StopPodSandbox", "StopPodSandbox", "RemovePodSandbox")
+
+
+_CALLS: dict[str, Callable[[list[Call]], Iterable[Call]]] = {
+    "sparse-messages": requests.sparse,
+    "extreme-values": _extremes,
+    "large-message": lambda calls: named(requests.large(calls), "large"),
+    "failed-create": _failed_create,
+    "stop-after-pod": _stop_after_pod,
+    "repeated-stop": _repeated_stop,
+    "unknown-container": lambda calls: named(_picked(calls, "RemoveContainer"), "unknown"),
+    "interleaved-containers": _interleaved,
+}
+_RUNTIMES = {"repeated-stop": "cri-o"}
+UNUSUAL = {rule: _situation(rule, calls, runtime=_RUNTIMES.get(rule, "")) for rule, calls in _CALLS.items()}
+"""Situations in which a plugin only has to stay connected, by their rules."""
 
 
 def refused_updates(bench: Bench) -> Iterator[Finding]:
@@ -169,7 +179,7 @@ def refused_updates(bench: Bench) -> Iterator[Finding]:
         return
     with bench.joined() as plugin:
         plugin.refuses_updates = True
-        yield from _survives(bench, plugin, "refused-updates", bench.life)
+        yield from _survives(bench, plugin, "refused-updates", _with_time(bench, plugin))
         if isinstance(plugin.call(FUTURE, api.Empty()), Lost):
             yield fails(
                 "refused-updates", "UpdateContainers: error 2: NRI update of some containers failed", plugin.closed

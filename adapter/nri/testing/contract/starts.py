@@ -84,6 +84,8 @@ class Bench(Record):
     flavour: Flavour = field(kw_only=True)
     life: list[tuple[str, Message]] = field(kw_only=True)
     """The events of a pod with one container, in order."""
+    timer: float = field(kw_only=True, default=0.0)
+    """Seconds that a timer of the plugin gets for an update while a container runs."""
 
     @property
     def name(self) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from subprocess import Popen
 
@@ -87,6 +87,7 @@ class Watched(Plugin):
         super().__init__(trunk, flavour, [], process, name)
         self.refuses_updates = False
         """Whether UpdateContainers is answered with an error."""
+        self._has_updated = False
         self._record = record
         self._busy = False
         self._held: list[Request] = []
@@ -106,6 +107,12 @@ class Watched(Plugin):
         """Closes the connection, and lets the process run."""
         self.closed = "the runtime has closed the connection"
         self._trunk.close()
+
+    def wait_for_update(self, seconds: float) -> None:
+        """Waits for an UpdateContainers that no event has caused, for at most so many seconds."""
+        if seconds:
+            with suppress(Late, Lost):  # the next event meets the end of the connection
+                super()._wait(lambda: self._has_updated, seconds)
 
     @contextmanager
     def _joining(self, step: str) -> Iterator[None]:
@@ -142,7 +149,7 @@ class Watched(Plugin):
 
     def _serve(self, request: Request) -> None:
         if request.method == "UpdateContainers":
-            self._record.has_updated = True
+            self._record.has_updated = self._has_updated = True
             if self._busy:
                 self._held.append(request)
                 return

@@ -129,6 +129,8 @@ def parser() -> Parser:
     made.flag("runtime", text, metavar="NAME/VERSION", choices=[*FLAVOURS, contract.ALL])
     text = "check what runtimes rely on, in many situations, each with a new start of the plugin"
     made.flag("contract", text)
+    text = "with -contract: wait so long for a plugin that updates containers by a timer, as 5s (0s)"
+    made.flag("timer", text, metavar="TIME", type=load.duration, default=0.0)
     load.add_flags(made)
     text = "format of the output: text (the default) or json; with -contract also junit"
     made.flag("o output", text, metavar="FORMAT", choices=["text", "json", contract.JUNIT], default="text")
@@ -147,6 +149,7 @@ def _contradiction(options: Namespace) -> str:
         "-runtime all and -o junit belong to -contract": not options.contract
         and (options.runtime == contract.ALL or options.output == contract.JUNIT),
         "-contract starts the plugin: use -plugin, -legacy, -conf or -hooks": options.contract and not launched,
+        "-timer belongs to -contract": options.timer and not options.contract,
         "-pods excludes -events and -contract": options.pods and (options.events or options.contract),
         "-repeat, -rate, -seed and -max-p99 belong to -pods": load.given(options) and not options.pods,
     }

@@ -6,14 +6,14 @@ import signal
 import subprocess
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
 from nri.scripts import start_error
-from nri.testing.contract import External, Launched, Report, Result, Source, judge
+from nri.testing.contract import SITUATIONS, External, Launched, Report, Result, Source, judge
 from nri.testing.contract.requests import Call
 from nri.testing.flavour import FLAVOURS, Flavour
 from nri.testing.launch import PluginFile, undisturbed
@@ -22,7 +22,7 @@ from v010_adapter.cli.arguments import FINDINGS, FINE, count
 from v010_adapter.cli.simulate.play import STDERR
 from v010_adapter.cli.simulate.trial import Scratch
 from v010_adapter.cli.simulate.view import TextView
-from v010_adapter.cli.terminal import BOLD, GREEN, RED, announce_if_slow
+from v010_adapter.cli.terminal import BOLD, GREEN, RED, progress
 from v010_adapter.errors import ConfigError, reason_of
 from v010_adapter.monitoring.sanitize import show, show_json
 
@@ -35,25 +35,33 @@ def run(options: Namespace, plugins: Sequence[PluginFile], flavour: Flavour, lif
     """Judges the plugins; returns the exit code."""
     flavours = list(FLAVOURS.values()) if options.runtime == ALL else [flavour]
     with Scratch("nri-") as state:
-        reports = _reports(plugins, flavours, life, options.socket, state)
+        reports = _reports(plugins, flavours, life, options, state)
         return FINDINGS if _print(reports, options) else FINE
 
 
 def _reports(
-    plugins: Iterable[PluginFile], flavours: Sequence[Flavour], life: Sequence[Call], socket: Path | None, state: str
+    plugins: Iterable[PluginFile], flavours: Sequence[Flavour], life: Sequence[Call], options: Namespace, state: str
 ) -> Iterator[Report]:
+    socket: Path | None = options.socket
     for plugin in plugins:
+        if sys.stderr.isatty():
+            text = "is started about twenty times for each runtime: what it does besides NRI, it does on this machine"
+            show(f"{plugin.name} {text}", out=sys.stderr)
         source: Source = Launched(plugin, STDERR, state)
         if socket is not None:
             source = External(socket, partial(_started, plugin))
         for flavour in flavours:
-            with announce_if_slow(f"playing {flavour.name} {flavour.version} to {plugin.name}"):
+            with progress(f"{plugin.name} under {flavour.name} {flavour.version}") as shown:
                 try:
-                    report = judge(source, flavour, life)
+                    report = judge(source, flavour, life, timer=options.timer, progress=partial(_show, shown))
                 except OSError as error:
                     place = socket if socket is not None and not error.filename else plugin.path
                     raise ConfigError(str(place), reason_of(error)) from None
             yield replace(report, plugin=plugin.name)
+
+
+def _show(shown: Callable[..., None], number: int, rule: str) -> None:
+    shown(number, SITUATIONS, rule)
 
 
 def _started(plugin: PluginFile) -> subprocess.Popen[bytes]:
@@ -106,7 +114,8 @@ def _print_text(report: Report, view: TextView) -> None:
         view.line(f"does not apply, because {why}: {', '.join(names)}")
     for note in report.notes:
         view.line(f"note: {note.subject}: {note.text}")
-    show("", f"{count(len(report.verdicts), 'rule')}, {count(len(report.failures), 'failure')}", "")
+    totals = f"{count(len(report.verdicts), 'rule')}, {count(len(report.failures), 'failure')}"
+    show("", f"{totals}; {report.seconds:.1f} s", "")
 
 
 def _not_applied(report: Report) -> dict[str, list[str]]:

@@ -27,7 +27,7 @@ def add_flags(parser: Parser) -> None:
     text = "a number that decides on the pods of a load: the same number makes the same pods (0)"
     parser.flag("seed", text, metavar="N", type=int, default=0)
     text = "exit code 1 if p99 of an event is longer, as 20ms"
-    parser.flag("max-p99", text, metavar="TIME", type=_duration, default=math.inf)
+    parser.flag("max-p99", text, metavar="TIME", type=duration, default=math.inf)
 
 
 def given(options: Namespace) -> bool:
@@ -82,7 +82,8 @@ def _rate(text: str) -> float:
     return float(text)
 
 
-def _duration(text: str) -> float:
+def duration(text: str) -> float:
+    """Reads a time such as 20ms. Raises ArgumentTypeError."""
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(us|ms|s)", text)
     if not found:
         raise ArgumentTypeError(f"{text!r} is no time such as 20ms")

@@ -1,0 +1,191 @@
+"""Containers that a running daemon holds, end to end, with processes that wait for their start as runc's init does.
+
+`tests/legacy` has every case on a stepped clock, `tests/holding` the runtimes.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+
+from nri import api
+from nri.testing import Created
+from nri.testing.runtime import Outcome
+from nri.wire import Code
+
+from ..processes import gone
+from ..waiting import LIMIT
+from .harness import HURRIED, HURRY, POD, Node, container, listening, stop
+from .process import Daemon, kill_tree
+from .test_status import Ask, asked  # noqa: F401 - a fixture
+
+AT_ONCE = {"holdAfter": 0}
+FAILS = 'echo \'{"error": "broken"}\''
+
+Make = Callable[..., Created]
+
+
+@pytest.fixture
+def created() -> Iterator[Make]:
+    """Makes a created container, whose events go to a daemon."""
+    with ExitStack() as stack:
+
+        def make(daemon: Daemon, id_: str = "c1", timeout: float = LIMIT) -> Created:
+            request = api.StartContainerRequest(pod=POD, container=container(id_))
+
+            def play(request: api.StartContainerRequest) -> Outcome:
+                reply = daemon.call(request, timeout)
+                return Outcome("StartContainer", error=reply.message if reply.code else "")
+
+            return stack.enter_context(Created(request, play))
+
+        yield make
+
+
+def keepers(state: Path) -> list[int]:
+    """The keepers whose records are in a state directory."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if os.fsencode(state / "holds") in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+    return found
+
+
+def test_a_container_waits_for_its_plugin_and_others_do_not(node: Node, created: Make) -> None:
+    gate = node.slow(when='"id":"c1"')
+    node.configure("slow")
+    daemon = node.launch(AT_ONCE)
+    first, second = created(daemon), created(daemon, "c2")
+    assert first.start().error == ""
+    gate.arrival()
+    assert first.is_held
+    assert second.start().error == ""
+    assert second.runs()
+    assert first.is_held
+    daemon.logged("INFO create of container default/web/c1 (c1): the container is held: it waits for slow")
+    gate.let_on()
+    assert first.runs()
+    daemon.logged("INFO create of container default/web/c1 (c1): after it was held for", "it starts")
+
+
+def test_a_plugin_that_fails_refuses_its_container(node: Node, created: Make) -> None:
+    gate = node.slow()
+    node.plugin("slow", f"read -r line; {gate.script}; {FAILS}")
+    node.configure("slow")
+    daemon = node.launch(AT_ONCE)
+    first = created(daemon)
+    assert first.start().error == ""
+    gate.arrival()
+    assert first.is_held
+    gate.let_on()
+    assert not first.runs()
+    daemon.logged("ERROR create of container default/web/c1 (c1): plugin: slow: broken")
+    daemon.logged(
+        "WARNING create of container default/web/c1 (c1): after it was held for", "it is refused: plugin: slow"
+    )
+
+
+@pytest.mark.deadline
+def test_by_default_it_is_held_when_its_time_is_up(node: Node, created: Make) -> None:
+    gate = node.slow()
+    node.configure("slow")
+    daemon = node.launch()
+    first = created(daemon, timeout=3)
+    assert first.start().error == ""
+    gate.arrival()
+    assert first.is_held
+    gate.let_on()
+    assert first.runs()
+
+
+def test_what_is_stopped_while_it_is_held_never_runs(node: Node, created: Make) -> None:
+    gate = node.slow(when='"state":"create"')
+    node.configure("slow")
+    daemon = node.launch(AT_ONCE)
+    first = created(daemon)
+    first.start()
+    gate.arrival()
+    stopping = daemon.send(stop("c1"))
+    assert not first.runs()
+    gate.let_on()
+    assert daemon.reply(stopping).code == Code.OK
+    assert node.runs("slow") == [("create", "c1"), ("delete", "c1")]
+
+
+def test_a_process_that_waits_for_nothing_is_not_held_and_the_log_and_status_say_why_once(
+    node: Node,
+    asked: Ask,  # noqa: F811
+) -> None:
+    gate = node.slow(when='"state":"create"')
+    node.configure("slow")
+    daemon = node.launch(AT_ONCE, patch=HURRY)
+    for id_ in ("c1", "c2"):
+        request = api.StartContainerRequest(pod=POD, container=container(id_))
+        request.container.pid = os.getpid()
+        assert daemon.call(request, HURRIED).code == Code.UNKNOWN
+        gate.arrival()
+        gate.let_on()
+    text = "its process does not wait at an exec.fifo: it has started, or its runtime is neither runc nor crun"
+    assert text in daemon.logged("WARNING container default/web/c1 (c1): the container cannot be held: ")
+    daemon.end()
+    assert len([line for line in daemon.log if text in line]) == 1
+    assert keepers(node.path / "state") == []
+
+
+def test_status_shows_what_is_held_since_when_and_how_holds_have_ended(node: Node, created: Make, asked: Ask) -> None:  # noqa: F811
+    gate = node.slow()
+    node.configure("slow")
+    daemon = node.launch(AT_ONCE)
+    first = created(daemon)
+    first.start()
+    gate.arrival()
+    [held] = asked("-o", "json").adapter["holds"]["held"]
+    assert (held["what"], held["plugin"]) == ("create of container default/web/c1 (c1)", "slow")
+    assert "create of container default/web/c1 (c1)" in asked().stdout
+    gate.let_on()
+    assert first.runs()
+    daemon.logged("after it was held for")
+    holds = asked("-o", "json").adapter["holds"]
+    assert (holds["held"], sum(holds["times"]["let_go"]["counts"])) == ([], 1)
+
+
+@pytest.mark.parametrize(("policy", "runs"), [("fail", False), ("ignore", True)])
+def test_when_the_adapter_is_killed_the_keeper_decides_by_the_policy(
+    node: Node, created: Make, policy: str, runs: bool
+) -> None:
+    gate = node.slow()
+    node.configure("slow")
+    daemon = node.launch({"holdAfter": 0, "onFailure": policy})
+    first = created(daemon)
+    first.start()
+    gate.arrival()
+    os.kill(daemon.server, signal.SIGKILL)
+    assert first.runs() is runs
+
+
+def test_an_adapter_ends_the_holds_of_one_that_was_killed_with_its_keeper_before_it_connects(
+    node: Node, created: Make
+) -> None:
+    node.shared_state = "state"
+    gate = node.slow()
+    node.configure("slow")
+    daemon = node.launch(AT_ONCE)
+    first = created(daemon)
+    first.start()
+    gate.arrival()
+    [keeper] = keepers(node.path / "state")
+    os.kill(keeper, signal.SIGSTOP)  # else it would end the hold
+    kill_tree(daemon.pid)
+    os.kill(keeper, signal.SIGKILL)
+    gone(keeper)
+    daemon.ended()
+    assert first.is_held
+    with listening(node.path / "nri.sock") as listener:
+        node.external(listener=listener)
+        assert not first.runs()

@@ -1,0 +1,72 @@
+"""Containers whose legacy plugin takes longer than the runtime waits: the adapter holds them.
+
+The container's name says how its plugin ends; a file says when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tests.e2e.holding import TOLD, Start
+from tests.e2e.launched import Launched
+from tests.e2e.pod import Cri, Sandbox
+from tests.e2e.runtimes import Crio, Runtime
+
+CONF = Path("/etc/nri/held/conf.json")
+SETTINGS = f"legacy: {{config: {CONF}, holdLimit: 60}}\n"
+WAITS = f"""#!/bin/sh
+request=$(cat)
+name=$(printf %s "$request" | sed -n 's/.*"io[.]kubernetes[a-z.]*container[.-]name":"\\([^"]*\\)".*/\\1/p')
+case $request in *'"state":"delete"'*) name=$name-deleted; touch "{TOLD}/$name";; esac
+case $name in *-deleted|free*|"") echo '{{}}'; exit;; esac
+touch "{TOLD}/$name.held"
+until [ -e "{TOLD}/$name.go" ]; do
+  [ -e "{TOLD}/$name.refuse" ] && {{ echo '{{"error": "refused by its plugin"}}'; exit; }}
+  sleep 0.05
+done
+echo '{{}}'
+"""
+EXPECTED = "refused by its plugin", "the process before this one was killed by signal 9"
+"""Errors in the log that are the plugin's."""
+
+
+def prepare(install: Callable[..., object]) -> None:
+    """Installs the plugin before others, and makes the directory in which it and the run tell each other."""
+    TOLD.mkdir(parents=True)
+    install(CONF, ("waits", WAITS))
+
+
+def play(runtime: Runtime, cri: Cri, adapter: Launched) -> Iterator[str]:
+    pod = cri.run_pod()
+    go, refused = _held(cri, pod, "go", adapter, 1), _held(cri, pod, "refused", adapter, 2)
+    cri("start", cri.create(pod, "free"))
+    if go.has_run() or not go.is_alive() or not refused.is_alive():
+        yield "a container starts before its plugin is done"
+    go.tell("go")
+    yield from go.faults(starts=True)
+    refused.tell("refuse")
+    yield from refused.faults(starts=False)
+    number = 3
+    if not isinstance(runtime, Crio):  # it stops the pod after the hold
+        other = cri.run_pod("p2")
+        stopped = _held(cri, other, "stopped", adapter, number)
+        cri("stopp", other.id)
+        yield from stopped.faults(starts=False)
+        stopped.tell("go")
+        cri("rmp", "-f", other.id)
+        number += 1
+    killed = _held(cri, pod, "killed", adapter, number)
+    adapter.kill()
+    yield from killed.faults(starts=False)
+    killed.tell("go")
+    adapter.wait_until_registered()
+    cri("start", cri.create(pod, "free2"))
+    cri("rmp", "-f", pod.id)
+
+
+def _held(cri: Cri, pod: Sandbox, name: str, adapter: Launched, number: int) -> Start:
+    """Starts a container, which is held as the first, the second, and so on."""
+    start = Start(cri, pod, name)
+    adapter.wait_until_logged("the container is held", number)
+    return start
