@@ -67,7 +67,7 @@ ADAPTER: dict[str, Any] = {
     "events": {"StartContainer": TIMES | {"p50": 0.001, "p99": 2.0}, "StopContainer": TIMES | {"p99": 100.0}},
     "programs": {"a": {"runs": 1, "failures": 1, "late": 0, "killed": 0, "p50": 0.5, "p99": 1.0, "failed_at": 0,
         "last_error": "x"}},
-    **{"standby": {}, "hooks": {"/h/x.json": 3}, "notes": [], "faults": ["broken"]},
+    **{"standby": {}, "holds": {"held": []}, "hooks": {"/h/x.json": 3}, "notes": [], "faults": ["broken"]},
 }  # fmt: skip
 SHOWN = """\
 v010-adapter 1, pid 7, since 1970-01-01T00:00:00Z: serves the events
