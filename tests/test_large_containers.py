@@ -318,11 +318,11 @@ def test_no_turn_of_a_synchronize_makes_more_than_a_slice(tmp_path: Path, loop: 
 def test_a_stop_makes_no_json_before_its_child_process(event: str) -> None:
     """Only whether there are labels decides whether those of the create are taken."""
     counts = []
-    for number in (10, 10_000):
+    for number in (10, 10, 10_000):  # some interpreters count the first time otherwise
         pod = api.PodSandbox(id="p", labels={f"l{each}": "x" for each in range(number)})
         message = getattr(api, f"{event}Request")(pod=pod)
         earlier = request.of_pod(api.PodSandbox(id="p", labels={"of": "the create"}))
         target = request.of_event(event, message)
         counts.append(steps(lambda: target.complete(earlier)))  # noqa: B023 - called at once
         assert len(json.loads(target.labels)) == number
-    assert counts[0] == counts[1]
+    assert counts[1] == counts[2]

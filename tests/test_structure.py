@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -16,6 +17,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+
+from .debian import missing
 
 CLONE = Path(__file__).parents[1]
 ROOT = CLONE / "adapter"
@@ -218,6 +221,8 @@ def test_no_page_and_no_example_asks_an_index_for_a_name_that_nobody_has_registe
 
 
 def test_the_tools_of_a_release_are_installed_from_their_lock(tmp_path: Path) -> None:
+    if shutil.which("make") is None:
+        missing("make is not installed")
     line = ["make", "--no-print-directory", "--dry-run", f"VENV={tmp_path}", f"{tmp_path}/.release"]
     steps = subprocess.run(line, cwd=CLONE, check=True, capture_output=True, text=True).stdout.splitlines()
     installs = [step for step in steps if " install " in step]

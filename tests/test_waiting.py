@@ -15,11 +15,11 @@ import pytest
 from .waiting import TooLate, limit, running, unlimited
 
 FAR, NEAR = 100.0, 0.01
-WAITS: dict[str, Callable[[Path], object]] = {
-    "a thread": lambda path: threading.Event().wait(),
-    "a FIFO": lambda path: path.read_bytes(),
-    "a program": lambda path: subprocess.run(["cat", path], check=True),
-    "a busy loop": lambda path: [None for _ in iter(int, 1)],
+WAITS: dict[str, Callable[[Path, subprocess.Popen[bytes]], object]] = {
+    "a thread": lambda path, program: threading.Event().wait(),
+    "a FIFO": lambda path, program: path.read_bytes(),
+    "a program": lambda path, program: program.wait(),
+    "a busy loop": lambda path, program: [None for _ in iter(int, 1)],
 }
 
 
@@ -31,9 +31,14 @@ def soon_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("what", WAITS)
 def test_what_takes_longer_than_its_limit_is_interrupted_and_named(what: str, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(TooLate, match=f"^{what}: not within 0.01 s$"), limit(what, NEAR):
-        WAITS[what](tmp_path / "fifo")
+    os.mkfifo(fifo := tmp_path / "fifo")
+    # Started before the limit: a process whose start is interrupted is nobody's.
+    with (
+        running(["cat", fifo]) as program,
+        pytest.raises(TooLate, match=f"^{what}: not within 0.01 s$"),
+        limit(what, NEAR),
+    ):
+        WAITS[what](fifo, program)
 
 
 def left() -> tuple[float, float]:

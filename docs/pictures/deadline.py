@@ -59,8 +59,8 @@ def picture() -> str:
     drawn = Picture(TITLE, DESCRIPTION, 500)
     bottom = TOP + len(CASES) * ROW
     marks = ((0, "event", "faint", ""), (DUE, "latest answer", "blue", END), (DEADLINE, "deadline", "red", ""))
-    for at, text, colour, end in marks:
-        drawn.text(LEFT + at * SECOND - 4 * bool(end), 36, f"{text}, {at:g} s", colour, f"{SMALL} {end}".strip())
+    for at, text, colour, how in marks:
+        drawn.text(LEFT + at * SECOND - 4 * bool(how), 36, f"{text}, {at:g} s", colour, f"{SMALL} {how}".strip())
     for number, case in enumerate(CASES):
         y = TOP + number * ROW
         drawn.text(LEFT, y + 4, f"{case.what}: {case.answer}", more=BOLD)

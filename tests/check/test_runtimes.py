@@ -342,6 +342,19 @@ def test_a_containerd_that_does_not_start_after_refused_pods_is_named_by_its_ver
     assert not any(runtimes.LEAK in line for line in node.part("runtime"))
 
 
+def test_it_is_noted_that_a_runtime_in_another_pid_namespace_has_its_containers_not_held(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_plugins(node)
+    node.listen("containerd")
+    said = f"note containerd: {runtimes.NOT_HELD}"
+    assert said not in node.part("runtime")
+    monkeypatch.setattr("v010_adapter.cli.check.runtimes.guard.peer", lambda _: 0)
+    assert node.part("runtime").count(said) == 1
+    node.settings["legacy"]["holdAfter"] = "never"
+    assert said not in node.part("runtime")
+
+
 def test_a_socket_whose_process_has_ended_serves_nothing(node: Node) -> None:
     node.listen("nri.sock")
     assert "ok nri.sock: a runtime serves NRI here" in node.part("runtime")

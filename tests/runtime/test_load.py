@@ -254,7 +254,7 @@ def test_the_processes_of_a_plugin_are_its_group_and_their_descendants() -> None
 def test_the_numbers_of_a_process_are_those_of_the_kernel() -> None:
     """Its parent, its group, and the times of itself and of its children."""
     code = "import os, sys; os.setpgid(0, 0); [0 for _ in range(3_000_000)]; print(*os.times()[:2]); sys.stdin.read()"
-    with running([sys.executable, "-c", code], stdin=PIPE, stdout=PIPE, text=True) as process:
+    with running([sys.executable, "-u", "-c", code], stdin=PIPE, stdout=PIPE, text=True) as process:
         assert process.stdout
         told = [float(seconds) for seconds in process.stdout.readline().split()]
         stat = processes._stats()[process.pid]

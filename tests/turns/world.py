@@ -34,7 +34,6 @@ KINDS = {
     "policies": "each plugin has its own policy and time limit",
     "conf": "conf.json changes",
     "missing": "plugins are not found for a while",
-    "many": "three to five adapters, and many faults",
     "one place": "all ids share a place for notes",
     "one byte": "all pods share their locks",
     "slices": "records are read and written one a turn, and each adapter that joins alone cuts the file `turns`",
@@ -90,10 +89,11 @@ class World:
         self.may_lack_plugins = not self.kinds.isdisjoint({"conf", "missing"})
         self.settings = self._settings()
         self.fails_creates = any(self.settings.of(type_, "fail_create") for type_ in self.types)
-        kinds = (*FAULTS, *DISK) if self.with_disk else FAULTS
-        self.is_crowded = "many" in self.kinds
+        self.is_crowded = kinds is None and self.dice.random() < 0.2
+        """Whether there are three to five adapters, and many faults."""
         number = self.dice.choice((2, 5, 8, 12) if self.is_crowded else (0, 1, 1, 2, 3, 5))
-        self.faults = {self.dice.randrange(STEPS): self.dice.choice(kinds) for _ in range(number)}
+        faults = (*FAULTS, *DISK) if self.with_disk else FAULTS
+        self.faults = {self.dice.randrange(STEPS): self.dice.choice(faults) for _ in range(number)}
         self.steps = 0
         self.runtime = Runtime(self)
 

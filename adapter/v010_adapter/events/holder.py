@@ -24,7 +24,7 @@ from v010_adapter.errors import ConfigError
 from v010_adapter.host import private_directory
 from v010_adapter.legacy.request import Target
 from v010_adapter.monitoring.times import Histogram
-from v010_adapter.monitoring.trace import UNTRACED, Trace
+from v010_adapter.monitoring.trace import Trace
 from v010_adapter.settings import LegacySettings
 
 log = logging.getLogger(__name__)
@@ -115,7 +115,7 @@ class Holder:
         except (NotHeld, ConfigError) as error:
             log.error("containers that another adapter has held may wait on: %s", error)
 
-    def can_hold(self, target: Target, trace: Trace = UNTRACED) -> bool:
+    def can_hold(self, target: Target, trace: Trace) -> bool:
         """Whether a container can be held soon, as far as can be seen. Starts the keeper, without waiting for it."""
         try:
             if len(self._held) >= self._own.hold_at_once:
@@ -140,7 +140,7 @@ class Holder:
         *,
         must_finish: bool,
         on_end: Callable[[HoldEnd], object],
-        trace: Trace = UNTRACED,
+        trace: Trace,
     ) -> bool:
         """Holds a container; returns whether it is held.
 

@@ -43,6 +43,10 @@ EXECUTABLE = "/proc/{}/exe"
 """The program of a process."""
 CONNECT_TIMEOUT = 2.0
 """Seconds within which a runtime accepts a connection."""
+NOT_HELD = (
+    "containers cannot be held while plugins take long: the runtime is in another PID namespace; a container needs"
+    " hostPID (legacy.holdAfter)"
+)
 DEPRECATED = (
     f"2.2 to 2.4 warn io.containerd.deprecation/nri-v010-plugin, because they read {DEFAULT_CONF_JSON}, too: a list"
     " of the adapter's own silences it (legacy.config); nri-plugin-interface, since 2.3.4, is about other NRI plugins"
@@ -119,11 +123,7 @@ def _pods(config: Settings, conf_json: Config, system: System) -> Iterator[str]:
     result = auto if config.legacy.sandboxes == "auto" else always
     runs = f"from 2.0 on it runs the plugins there for pods itself, {result}"
     try:
-        path = in_root(config.host_root, system.socket)
-        with socket.socket(socket.AF_UNIX) as client, address(path) as short:
-            client.settimeout(CONNECT_TIMEOUT)
-            client.connect(short)
-            is_named = names_conf_json(guard.peer(client.fileno()))
+        is_named = names_conf_json(_pid(config, system))
     except OSError as error:
         doubt = f"if its executable contains {DEFAULT_CONF_JSON} (here it cannot be read: {error.strerror or error})"
         yield f"{doubt}, {runs}"
@@ -144,15 +144,27 @@ def _leak(config: Settings, system: System) -> str:
     return f"{version and f'it is {version}: '}{LEAK}"
 
 
+def _pid(config: Settings, system: System) -> int:
+    """Returns the pid of the runtime that runs, 0 if it is in another PID namespace. Raises OSError."""
+    path = in_root(config.host_root, system.socket)
+    with socket.socket(socket.AF_UNIX) as client, address(path) as short:
+        client.settimeout(CONNECT_TIMEOUT)
+        client.connect(short)
+        return guard.peer(client.fileno())
+
+
+def _cannot_hold(config: Settings, system: System) -> bool:
+    """Whether the adapter would not see the processes of containers, if it runs where this command runs."""
+    try:
+        return config.legacy.hold_after is not None and _pid(config, system) == 0
+    except OSError:
+        return False
+
+
 def _version(config: Settings, system: System) -> str:
     """Returns the version of the runtime that runs, as its program prints it; empty if it cannot be asked."""
     try:
-        path = in_root(config.host_root, system.socket)
-        with socket.socket(socket.AF_UNIX) as client, address(path) as short:
-            client.settimeout(CONNECT_TIMEOUT)
-            client.connect(short)
-            pid = guard.peer(client.fileno())
-        line = [EXECUTABLE.format(pid), "--version"]
+        line = [EXECUTABLE.format(_pid(config, system)), "--version"]
         done = subprocess.run(line, capture_output=True, text=True, timeout=CONNECT_TIMEOUT, check=False)  # noqa: S603
     except (OSError, ValueError, subprocess.SubprocessError):
         return ""
@@ -165,6 +177,8 @@ def _caveats(config: Settings, conf_json: Config, system: System, *, hooks: bool
     if conf_json.entries and legacy.sandboxes != "never" and is_runtimes_own(legacy.config, config.host_root):
         yield from ((CONTAINERD, text) for text in _pods(config, conf_json, system))
         yield CONTAINERD, DEPRECATED
+    if conf_json.entries and _cannot_hold(config, system):
+        yield system.runtime, NOT_HELD
     fails = [legacy.plugins[entry.type].fail_create for entry in conf_json.entries if entry.type in legacy.plugins]
     if conf_json.entries and (legacy.fail_create or True in fails):
         if leak := _leak(config, system):
