@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from v010_adapter.events.deletes import LAST_RETRY
+from v010_adapter.events.fates import ENDS
 from v010_adapter.host.trust import off
 from v010_adapter.legacy.config import Entry
 from v010_adapter.settings import LegacySettings, PluginSettings
@@ -36,7 +37,6 @@ KINDS = {
     "missing": "plugins are not found for a while",
     "one place": "all ids share a place for notes",
     "one byte": "all pods share their locks",
-    "slices": "records are read and written one a turn, and each adapter that joins alone cuts the file `turns`",
 }
 """What is unusual in a history."""
 
@@ -75,6 +75,8 @@ class World:
         """Creates that were noted and not run when their adapter was killed: event and plugin."""
         self.graces: list[tuple[Peer, float]] = []
         self.holds: list[Hold] = []
+        self.held: set[int] = set()
+        """The events whose containers are held, or were refused while they were."""
         self.is_full = False
         self.with_disk = self.dice.random() < 0.2
         drawn = frozenset(kind for kind in KINDS if self.dice.random() < 0.2)
@@ -318,7 +320,9 @@ class World:
             for p in self.peers
             if not p.life.is_dead and p.adapter._turns and p.adapter._turns._held
         ]
-        self.untried = [] if self.marks else self._records()
+        latest = {event.id: event.method for event in self.runtime.events}
+        ended = {id_ for id_, method in latest.items() if method.startswith(ENDS)}  # others may end and nobody tells
+        self.untried = [name for name in self._records() if name.rpartition("+")[2] in ended and not self.marks]
         for peer in self.peers:
             peer.term()
         self.wait(15)

@@ -113,12 +113,21 @@ class Parser(ArgumentParser):
         self.exit(USAGE, f"{self.prog}: {printable(message)}; `{self.prog} -h` explains the arguments\n")
 
 
+class _Version(Action):
+    """Prints the versions in one line, however narrow the terminal is: scripts read it."""
+
+    def __call__(self, parser: ArgumentParser, *_: object) -> NoReturn:
+        print(self.const)
+        parser.exit()
+
+
 def overview(*, in_full: bool = False) -> ArgumentParser:
     """Returns the parser of the whole command line. Only with `in_full`, it has the commands' own arguments."""
     whole = parser("run")
     whole.prog = PROGRAM
     whole.usage = "v010-adapter [run] [OPTION ...]\n       v010-adapter COMMAND [-h] [OPTION ...]"
-    whole.add_argument("-version", "--version", action="version", version=versions())
+    told = "show program's version number and exit"
+    whole.add_argument("-version", "--version", action=_Version, nargs=0, const=versions(), help=told)
     text = f"`{PROGRAM} COMMAND -h` explains it"
     commands = whole.add_subparsers(
         title="commands", metavar="COMMAND", prog=PROGRAM, help=text, parser_class=ArgumentParser
