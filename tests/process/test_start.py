@@ -178,7 +178,7 @@ def test_a_program_whose_exit_or_pipes_epoll_does_not_take_is_killed(
 
 # What it inherits otherwise than the daemon has it, and which children are reaped
 
-SOFT = 500
+SOFT = 100
 OOM_SCORE = Path("/proc/self/oom_score_adj")
 
 

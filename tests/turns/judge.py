@@ -82,6 +82,7 @@ class Judge:
         free = max([until, *(end + 1 for _, end in locks)])
         is_late = bool(locks) and (has_ended or not all(self.is_well(call, free) for call in event.accepted))
         may_lack = self.world.may_lack_plugins or event.has_failed or (fails and self.world.fails_creates) or is_late
+        may_lack |= event.number in self.world.held  # the container never started
         is_hidden = "one place" in self.world.kinds and any(map(self.came_at_stop, event.got))
         for plugin in self.world.plugins_at[event.method]:
             runs = self.runs[event.number, plugin]

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from math import inf
 from typing import Any
 
 import pytest
@@ -23,9 +24,33 @@ from v010_adapter.state.ledger import Ledger
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 from v010_adapter.state.turns_file import TurnsFile
 
+from ..legacy.held import PlayedHolder
 from .judge import Judge
 from .life import Program
 from .world import World
+
+HOLDS = None, None, 0.0, 0.5, inf
+"""When containers are held, by the seed: in three of five histories. Whether they start then is not looked at."""
+
+
+class Holder(PlayedHolder):
+    """Holds containers. What its adapter does not let go is refused."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._held_by_number, self._numbers = world.held, dict[str, int]()
+
+    def hold(self, target: Target, what: str, plugin: str, **options: Any) -> bool:
+        is_held = super().hold(target, what, plugin, **options)
+        if is_held:
+            self._numbers[target.id] = int(json.loads(target.labels)["call"])
+            self._held_by_number.add(self._numbers[target.id])
+        return is_held
+
+    def end(self, id_: str, error: Exception | None) -> None:
+        super().end(id_, error)
+        if error is None:
+            self._held_by_number.discard(self._numbers[id_])
 
 
 class HookBridge:
@@ -89,6 +114,7 @@ def playing(world: World) -> Iterator[None]:
         patch.setattr("v010_adapter.programs.runner.Process", partial(Program, world))
         patch.setattr("v010_adapter.legacy.find.find", partial(_find, world))
         patch.setattr("v010_adapter.events.hooks.HookBridge", HookBridge)
+        patch.setattr("v010_adapter.events.holder.Holder", lambda *_: Holder(world))
         patch.setattr("nri.cgroup.start_time", lambda pid: pid)
         patch.setattr("v010_adapter.base.collector.gc.freeze", lambda: None)
         if "one place" in world.kinds:
@@ -154,6 +180,7 @@ def play(seed: int, directory: str) -> tuple[World, list[str]]:
     shutil.rmtree(directory, ignore_errors=True)
     os.makedirs(directory, mode=0o700)
     world = World(seed, directory)
+    world.settings = world.settings._replace(hold_after=HOLDS[seed % len(HOLDS)])
     try:
         with playing(world):
             world.play()

@@ -75,6 +75,8 @@ class World:
         """Creates that were noted and not run when their adapter was killed: event and plugin."""
         self.graces: list[tuple[Peer, float]] = []
         self.holds: list[Hold] = []
+        self.held: set[int] = set()
+        """The events whose containers are held, or were refused while they were."""
         self.is_full = False
         self.with_disk = self.dice.random() < 0.2
         drawn = frozenset(kind for kind in KINDS if self.dice.random() < 0.2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import platform
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple, NoReturn
@@ -87,6 +87,14 @@ class Parser(ArgumentParser):
         super().error(printable(message))
 
 
+class _Version(Action):
+    """Prints the versions in one line, however narrow the terminal is: scripts read it."""
+
+    def __call__(self, parser: ArgumentParser, *_: object) -> NoReturn:
+        print(self.const)
+        parser.exit()
+
+
 def overview(*, in_full: bool = False) -> ArgumentParser:
     """Returns the parser of the whole command line. Only with `in_full`, it has the commands' own arguments."""
     from nri.stub import NRI_VERSION  # noqa: PLC0415 - not for an error message
@@ -95,7 +103,8 @@ def overview(*, in_full: bool = False) -> ArgumentParser:
     whole.prog = PROGRAM
     whole.usage = "v010-adapter [run] [OPTION ...]\n       v010-adapter COMMAND [-h] [OPTION ...]"
     version = f"{PROGRAM} {__version__}, Python {platform.python_version()}, NRI {NRI_VERSION}"
-    whole.add_argument("-version", "--version", action="version", version=version)
+    told = "show program's version number and exit"
+    whole.add_argument("-version", "--version", action=_Version, nargs=0, const=version, help=told)
     text = f"`{PROGRAM} COMMAND -h` explains it"
     commands = whole.add_subparsers(
         title="commands", metavar="COMMAND", prog=PROGRAM, help=text, parser_class=ArgumentParser
