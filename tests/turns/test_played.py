@@ -274,7 +274,7 @@ def test_a_delete_that_an_adapter_without_a_connection_tries_again_is_run_by_no_
     play.stop("pod")
     play.world.missing = set()
     first.hang_up()
-    play.runtime.wants = lambda _: int  # type: ignore[method-assign]
+    play.runtime.wants = lambda _: int  # type: ignore[method-assign, assignment]
     play.begin("pod2")  # now the other one knows that it is alone, and reads the records
     play.world.wait(60)
     assert play.runs() == ["create pod by A0", "create pod2 by A1", "delete pod by A0"]
