@@ -6,10 +6,13 @@ BIN := $(VENV)/bin
 # Each of the processes that run tests would compile 200 modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: all demo docs test coverage lint lock proto proto-check bench bench-image bench-k8s e2e e2e-k8s image
+.PHONY: help demo docs test coverage lint lock proto proto-check bench bench-image bench-k8s e2e e2e-k8s image
 .PHONY: kustomize bundle release faults fuzz model clean
 
-all: test
+help: ## this list
+	@echo 'What there is; each target installs what it needs into $(VENV):'
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1 \2/p' $(MAKEFILE_LIST) | while read -r name text; do \
+		printf '  make %-12s %s\n' "$$name" "$$text"; done
 
 # The programs of an environment name the directory it was made in: they run in no clone that has been moved or copied.
 IS_MOVED := $(shell test -e $(VENV)/.place && ! (cd $(VENV) && pwd -P | cmp -s - .place) && rm -rf $(VENV) \
@@ -45,24 +48,24 @@ $(VENV)/.release: requirements-release.lock | $(BIN)/pip
 	$(NRI) --no-build-isolation >&2
 	touch $(VENV)/.package
 
-demo: $(VENV)/.package
+demo: $(VENV)/.package ## the main job, played with samples: needs neither root nor a runtime
 	$(BIN)/v010-adapter demo
 
-docs: $(VENV)/.docs
+docs: $(VENV)/.docs ## these pages as a site, in .cache/site
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -c docs -d .cache/doctrees . .cache/site
 	@echo .cache/site/index.html
 
 # A test whose subject is a short deadline has the machine for itself.
-test: $(VENV)/.test
+test: $(VENV)/.test ## all tests that need no root
 	$(BIN)/pytest -q -rsfE -n auto --dist worksteal -m 'not deadline'
 	$(BIN)/pytest -q -rsfE -n 0 -m deadline
 
-coverage: $(VENV)/.coverage
+coverage: $(VENV)/.coverage ## lines and branches that no test has run
 	rm -rf .cache/coverage && mkdir -p .cache/coverage
 	-$(BIN)/pytest -q -rsfE -n auto --dist worksteal --cov --cov-report= $(COVERAGE)
 	$(BIN)/coverage report --skip-covered --show-missing
 
-lint: $(VENV)/.lint
+lint: $(VENV)/.lint ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -71,37 +74,37 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
 	--no-emit-index-url --custom-compile-command 'make lock'
 LOCK = $(COMPILE) --no-emit-package nri pyproject.toml
 
-lock: $(VENV)/.lock
+lock: $(VENV)/.lock ## renews the locked dependencies
 	$(LOCK) --output-file requirements.lock
 	$(LOCK) --output-file requirements-release.lock --extra release --constraint requirements.lock
 	echo hatchling | $(COMPILE) --constraint requirements-release.lock --output-file requirements-build.lock -
 
-proto: $(VENV)/.proto
+proto: $(VENV)/.proto ## generates the messages of NRI
 	$(BIN)/python proto/generate.py
 
-proto-check: $(VENV)/.proto
+proto-check: $(VENV)/.proto ## whether the generated messages are current
 	$(BIN)/python proto/generate.py --check
 
 # BENCH: cases and options, as in BENCH='events pods --effort 0.1'.
-bench: $(VENV)/.test
+bench: $(VENV)/.test ## speed and memory against Go plugins
 	$(BIN)/python -m tests.bench $(BENCH)
 
 # The same with the image's Python and Debian; needs root and mmdebstrap.
-bench-image: $(VENV)/.test
+bench-image: $(VENV)/.test ## the same with the image's Python; needs root
 	tests/bench/in_image $(BENCH)
 
-e2e: $(VENV)/.test
+e2e: $(VENV)/.test ## pods on real runtimes, which it builds; needs root
 	$(BIN)/python -m tests.e2e
 
-faults: $(VENV)/.test
+faults: $(VENV)/.test ## plugins that misbehave, and kills
 	$(BIN)/python -m tests.faults $(FAULTS)
 	$(BIN)/python -m tests.faults.large $(LARGE)
 
-fuzz: $(VENV)/.fuzz
+fuzz: $(VENV)/.fuzz ## mutated inputs under libFuzzer
 	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 # Needs spin and gcc.
-model: $(VENV)/.test
+model: $(VENV)/.test ## all states of several adapters; needs spin
 	$(BIN)/python -m tests.turns.model $(MODEL)
 
 VERSION = $(shell sed -n "s/^__version__ = \"\(.*\)\"/\1/p" adapter/v010_adapter/__init__.py)
@@ -109,35 +112,35 @@ IMAGE = .cache/image/nri-v010-adapter-$(VERSION).tar
 BUNDLE = .cache/bundle/v010-adapter-$(VERSION)-linux-$(shell uname -m).tar.gz
 
 # Needs root, mmdebstrap and buildah.
-image: $(VENV)/.release
+image: $(VENV)/.release ## the container image; needs root
 	mkdir -p $(dir $(IMAGE))
 	deploy/image/build $(IMAGE) $(VERSION)
 	deploy/image/try $(IMAGE) $(VERSION)
 
 # Needs Debian or what is made of it, binutils, root or user namespaces, and a PYTHON that is not Debian's own, and that
 # is optimised; with UNOPTIMISED=1 it need not be.
-bundle: $(VENV)/.release
+bundle: $(VENV)/.release ## an installation with a Python of its own
 	deploy/bundle/build $(BUNDLE)
 	deploy/bundle/try $(BUNDLE)
 
 # All of a release in dist/. The image needs what `make image` needs, the chart helm and kubeconform, the run of the
 # bundle what `make e2e` needs; SCHEMAS is kubeconform's -schema-location.
-release: $(VENV)/.release
+release: $(VENV)/.release ## all of a release, in dist
 	rm -rf dist
 	deploy/release dist
 
 # Needs helm.
-kustomize:
+kustomize: ## renders the chart; needs helm
 	for profile in hooks legacy; do helm template nri-v010-adapter deploy/helm/nri-v010-adapter --namespace kube-system \
 		--kube-version 1.34 --skip-tests --set profile=$$profile >deploy/kustomize/$$profile/manifests.yaml || exit 1; done
 
 # Kubernetes itself, on one node that is built and started here: root, Go, and an hour the first time.
-e2e-k8s: $(VENV)/.test
+e2e-k8s: $(VENV)/.test ## the chart on a node of Kubernetes; needs root
 	K8S=$${K8S:-/srv/k8s} $(BIN)/python -m tests.e2e.kubernetes $(IMAGE)
 
 # How long a rollout takes there.
-bench-k8s: $(VENV)/.test
+bench-k8s: $(VENV)/.test ## how long a rollout takes there
 	K8S=$${K8S:-/srv/k8s} $(BIN)/python -m tests.e2e.kubernetes $(IMAGE) rollout
 
-clean:
+clean: ## removes what make has made
 	rm -rf $(VENV) .cache dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

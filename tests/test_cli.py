@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -117,7 +118,9 @@ def test_the_configuration_is_the_file_that_is_given_or_the_default_and_flags_ch
         *(([flag], "debug", True) for flag in ("-v", "-verbose", "--verbose")),
     ):
         assert cli.main(words) == 0
-        assert runs.settings.log._asdict() == {"level": level, "format": "json", "target": "auto", "secrets": False}
+        assert runs.settings.log._asdict() == {"level": level, "format": "json", "target": "auto", "secrets": False} | {
+            "runs": False
+        }
         assert runs.settings.hooks.watch is watch
     assert cli.main(["-config", "other.yaml", "-verbose"]) == 0
     Path("other.yaml").write_text("log: {level: error}\n")
@@ -222,9 +225,10 @@ def test_a_daemon_that_a_runtime_waits_for_and_help_load_nothing_that_they_do_no
 
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     """What the command prints on stdout before it ends with 0."""
-    with pytest.raises(SystemExit) as ended:
-        cli.main(words)
-    assert ended.value.code == 0
+    try:
+        assert cli.main(words) == 0
+    except SystemExit as ended:
+        assert ended.code == 0  # noqa: PT017 - argparse's own help ends so
     return capsys.readouterr().out
 
 
@@ -250,9 +254,37 @@ def test_help_has_one_line_for_each_command_and_each_explains_itself_as_wide_as_
         assert len(said(capsys, *name.split(), "-h").splitlines()) <= len(narrow.splitlines())
 
 
+def test_each_flag_is_shown_once_each_help_has_examples_and_commands_come_first(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in COMMANDS:
+        text = said(capsys, name, "-h")
+        flags = re.findall(r"^  (-.*?)(?:  |$)", text, re.MULTILINE)
+        spellings = [word.lstrip("-") for flag in flags for word in re.findall(r"(?:^|, )(-\S+)", flag)]
+        assert len(spellings) == len(set(spellings)), text
+        assert name in ("help", "version") or "\nexamples:\n  " in text, name
+        assert said(capsys, "help", name) == text
+    whole = said(capsys, "-h")
+    assert whole == said(capsys, "help")
+    assert whole.index("commands:") < whole.index("options:")
+
+
+def test_a_usage_error_is_one_line_with_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, reason in ((["status", "-wait", "x"], "argument -wait/--wait: 'x' is not"), (["check", "-x"], "-x")):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(words)
+        [line] = capsys.readouterr().err.splitlines()
+        assert (ended.value.code, reason in line) == (2, True), line
+        assert line.startswith(f"v010-adapter {words[0]}: ")
+        assert line.endswith(f"; `v010-adapter {words[0]} -h` explains the arguments")
+    assert cli.main(["help", "chek"]) == 2
+    assert "did you mean `check`?" in capsys.readouterr().err
+
+
 def test_the_version_is_that_of_the_adapter_of_python_and_of_nri(capsys: pytest.CaptureFixture[str]) -> None:
     expected = f"v010-adapter {__version__}, Python {platform.python_version()}, NRI {NRI_VERSION}\n"
-    assert said(capsys, "-version") == said(capsys, "--version") == expected
+    assert said(capsys, "-version") == said(capsys, "--version") == said(capsys, "version") == expected
 
 
 def test_an_unknown_command_is_one_line_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,6 +27,7 @@ CASES = {
     "hooks ": {"match", "list"},
     "hooks match -container po": {"pod.yaml"},
     "simulate -plugin 00-": {"00-plugin"},
+    "simulate 00-": {"00-plugin"},
     "simulate -runtime cri": {"cri-o/1.34.0", "cri-o/1.36.3"},
     "simulate -config hoo": {"hooks.d"},
     "completion ": {"bash", "zsh", "fish"},

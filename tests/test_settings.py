@@ -55,7 +55,7 @@ hooks:
   timeout: 20, output: journal, notIn: [kube-system], files: {a.json: {notIn: []}, b.json: {}}}
 runtime: {failRequest: true}
 metrics: {listen: 127.0.0.1:8891}
-log: {level: debug, format: json, target: stderr, secrets: true}
+log: {level: debug, format: json, target: stderr, secrets: true, runs: true}
 """
 
 
@@ -80,7 +80,7 @@ def test_every_key_is_read() -> None:
         timeout=20, output="journal", not_in=frozenset(["kube-system"]), trust=trust.off,
         files={"a.json": HookFileSettings(frozenset()), "b.json": HookFileSettings()},
     )  # fmt: skip
-    log = LogSettings("debug", "json", "stderr", True)
+    log = LogSettings("debug", "json", "stderr", secrets=True, runs=True)
     listen = ("127.0.0.1:8891",)
     assert given == Settings(
         host_root="/host", legacy=given.legacy, hooks=hooks, log=log, fail_request=True, metrics_listen=listen
@@ -222,6 +222,7 @@ VALUES = {  # key: good values, bad values
         "'[127.0.0.1]:8891'", "unix:metrics.sock", "'unix:'", r'"unix:/a\0b"', "7", "['']", "[unix:/a, 7]", "{}"]),
     "log.level": (["debug", "info", "warning", "error"], ["INFO", "trace", "10", "~"]),
     "log.format": (["text", "json"], ["yaml", "~"]),
+    "log.runs": (["true", "false"], ["1", "~", "auto"]),
     "log.secrets": (["true", "false"], ["1", "~", "auto"]),
     "log.target": (["auto", "stderr", "syslog"], ["/dev/log", "stdout", "~"]),
 }

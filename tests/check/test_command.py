@@ -15,7 +15,7 @@ from v010_adapter.cli import command_line as cli
 from v010_adapter.cli.check import configuration
 from v010_adapter.cli.check.runtimes import LEAK
 
-from .conftest import HOOK, Node
+from .conftest import HOOK, REQUIRED, Node
 
 
 @contextmanager
@@ -47,6 +47,7 @@ def test_a_node_in_order_has_a_line_for_everything_and_no_problems(node: Node) -
         "configuration",
         "ok own.yaml: in order",
         "ok plugins: the adapter is launched as 00-v010-adapter",
+        "note the adapter is installed, and does not run: systemctl restart containerd",
         "legacy plugins",
         "ok conf.json: 2 plugins",
         "ok konfine: runs bin/konfine",
@@ -129,7 +130,7 @@ def test_an_unreadable_configuration_and_wrong_usage_end_with_2(node: Node, caps
     assert (node.code, node.err) == (2, f"v010-adapter: {node.folder}/none.yaml: No such file or directory\n")
     with pytest.raises(SystemExit, match="2"):
         cli.main(["check", "-o", "xml"])
-    assert "usage: v010-adapter check" in capsys.readouterr().err
+    assert "`v010-adapter check -h` explains" in capsys.readouterr().err
 
 
 def test_unnamed_the_file_that_the_runtime_passes_comes_first_and_then_the_default_one(node: Node) -> None:
@@ -233,3 +234,40 @@ def test_what_runtimes_stumble_over_in_their_plugin_directory_is_named(node: Nod
         "plugins/00-gone: a link that leads nowhere: runtimes start without this plugin",
         "plugins/script: an executable whose name is not NN-NAME: no runtime starts",
     ]
+
+
+def test_it_says_that_an_installed_adapter_does_not_run_until_one_does(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told() -> list[str]:
+        return [line for line in node() if "does not run" in line]
+
+    node.write("config.toml", REQUIRED)
+    assert told() == [], "it is not installed"
+    node.write("unit", "")
+    assert told() == ["note the adapter is installed, and does not run: systemctl restart v010-adapter"]
+    monkeypatch.setattr("v010_adapter.monitoring.status.ask", lambda *_: iter([{"pid": 1}]))
+    assert told() == []
+
+
+def test_a_list_that_containerd_reads_and_cannot_parse_is_a_problem_even_if_the_adapter_has_another(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.write("conf.json", {"plugins": []})
+    monkeypatch.setattr("v010_adapter.cli.check.runtimes.DEFAULT_CONF_JSON", str(node.folder / "containerds.json"))
+    node.write("containerd", "")
+    assert node.problems() == []
+    node.write("containerds.json", '{"plugins": [')
+    [problem] = node.problems()
+    assert problem.startswith("containerds.json:1: unexpected end; all pods fail with containerd 2.0 to 2.4")
+
+
+def test_a_plugin_that_stands_by_is_noted_as_not_probed_unless_it_is_now(node: Node) -> None:
+    node.write("conf.json", {"plugins": [{"type": "a"}, {"type": "b"}]})
+    for name in ("a", "b"):
+        node.program(name)
+    node.settings["legacy"]["plugins"] = {"a": {"standby": 1}}
+    note = "note a: it stands by; not probed: `v010-adapter check -probe a` tests whether it may"
+    assert [line for line in node() if "probed" in line] == [note]
+    config = str(node.write("own.yaml", node.settings))
+    assert not any("probed" in line for line in node("-config", config, "-probe", "a", "-yes"))

@@ -75,6 +75,9 @@ def test_an_adapter_without_a_runtime_is_healthy_and_not_ready(node: Node, liste
     daemon.configure()
     daemon.serves("Synchronize")
     assert page(path, "/readyz") == (200, "joined\n")
+    status, told = page(path, "/")
+    paths = [line.split()[0] for line in told.splitlines()[1:]]
+    assert (status, [page(path, one)[0] for one in paths]) == (200, [200, 200, 200]), told
     daemon.hang_up()
     daemon.logged("the runtime has closed the connection")
     assert page(path, "/readyz")[0] == 503

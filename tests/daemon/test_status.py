@@ -202,3 +202,27 @@ def test_a_secret_of_conf_json_that_a_plugin_prints_is_in_no_answer_no_status_an
         assert not any("s3cret" in text for text in told), told
         daemon.end()
         assert any("s3cret" in line for line in daemon.log) is (level == "debug")
+
+
+def test_it_tells_what_of_the_configuration_file_needs_a_restart(node: Node, asked: Ask) -> None:
+    config, path = node.file({"config": str(node.conf_json)}), node.path / "state"
+    path.mkdir()
+    with INotify() as written:
+        written.add_watch(path, flags.CREATE | flags.MOVED_TO)
+        daemon = node.external("-socket", node.path / "no.sock", "-config", config)
+        while not sockets(node):
+            assert written.read(LIMIT * 1000), "there is no status socket"
+
+    def notes() -> list[str]:
+        return [note for note in asked(*JSON).adapter["notes"] if "restart" in note]
+
+    daemon.signal(signal.SIGHUP)
+    daemon.logged("SIGHUP: the configuration has been read again")  # it listens by now
+    assert notes() == []
+    config.write_text(config.read_text() + "\n")
+    assert notes() == [f"restart needed: {config} has changed since it was read (SIGHUP says what needs the restart)"]
+    node.file({"config": str(node.conf_json), "timeout": 5})
+    daemon.signal(signal.SIGHUP)
+    daemon.logged("a restart is needed for legacy")
+    assert notes() == [f"restart needed for legacy: {config} has other values"]
+    assert "  note     restart needed for legacy" in asked().stdout

@@ -34,7 +34,7 @@ def test_its_lines_reach_syslog_under_its_name_and_pid(node: Node, receiver: Rec
     reply = daemon.call(start("ctr"))
     head = f"v010-adapter[{daemon.pid}]: "
     assert receiver.until("registered").startswith(f"<30>{head}registered with test v1.0.0: 0 pods, 0 containers")
-    assert receiver.until("it is done") == f"<31>{head}loud: stderr: it is done"
+    assert receiver.until("it is done") == f"<31>{head}loud: container default/web/ctr (ctr): stderr: it is done"
     assert receiver.until("plugin: missing") == f"<27>{head}create of container default/web/ctr (ctr): {reply.message}"
 
 

@@ -252,7 +252,7 @@ def test_arguments_that_exclude_each_other_are_refused(words: list[str], capsys:
     with pytest.raises(SystemExit) as end:
         cli.main(["hooks", *words])
     assert end.value.code == 2
-    assert capsys.readouterr().err.startswith("usage: v010-adapter hooks match")
+    assert capsys.readouterr().err.startswith("v010-adapter hooks: ")
 
 
 # ---- what is not known

@@ -51,7 +51,9 @@ def test_it_tells_whether_nri_is_on_and_how_to_start_and_to_end_the_adapter(node
     assert node("install", "-external") == 1, "an administrator's drop-in has switched NRI off"
     off = "/etc/containerd/config.toml: containerd: disable in /etc/containerd/conf.d/nri.toml switches NRI off"
     assert f"problem       {off}\n" in node.out
-    assert "To start it:\n    systemctl daemon-reload\n    systemctl restart v010-adapter\n" in node.out
+    reason = "disable in /etc/containerd/conf.d/nri.toml switches NRI off; then restart it"
+    first = f"To start it:\n    # switch NRI on in containerd: {reason}\n"
+    assert f"{first}    systemctl daemon-reload\n    systemctl restart v010-adapter\n" in node.out
     assert node("install", "-external", "-o", "json") == 1
     assert node.told()["nri"] == [{"status": "problem", "text": off}]
     assert (node.told()["problems"], node.told()["next"][-1]) == ([], "v010-adapter status")

@@ -204,3 +204,28 @@ def test_the_host_root_is_where_the_runtimes_file_is_looked_for(tmp_path: Path) 
     own.parent.mkdir(parents=True)
     own.write_text("{}")
     assert [is_runtimes_own(str(own), root) for root in (str(tmp_path), f"{tmp_path}/", "/")] == [True, True, False]
+
+
+def test_a_list_that_the_runtime_reads_and_cannot_parse_is_a_fault_even_if_the_adapter_has_another(host: Host) -> None:
+    host.conf_json.write_text("{")
+    serving = host.serving(host.another())
+    for version, fails in (("2.4.2", True), ("1.7.35", False)):
+        serving.set_runtime(Runtime("containerd", version))
+        end = f"{DEFAULT_CONF_JSON}:1: unexpected end; all pods of this node fail: containerd {version} reads it, too"
+        faults = host.node.serving.describe()["faults"]
+        assert [fault.removeprefix(str(host.root)) for fault in faults] == [end] * fails
+    host.conf_json.unlink()
+    serving.set_runtime(Runtime("containerd", "2.4.2"))
+    assert host.node.serving.describe()["faults"] == []
+
+
+def test_a_listed_program_that_cannot_run_is_a_fault(host: Host) -> None:
+    serving = host.serving(host.another())
+    assert host.node.serving.describe()["faults"] == []
+    program = host.node.folder / "a"
+    program.write_text("#!/no/such/interpreter\n")
+    [fault] = host.node.serving.describe()["faults"]
+    assert fault.startswith(f"plugin: a: {program}")
+    program.unlink()
+    assert host.node.serving.describe()["faults"][0].startswith("plugin: a: not found in")
+    assert serving is host.node.serving

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import platform
 import sys
-from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace
+from argparse import Action, ArgumentParser, ArgumentTypeError, HelpFormatter, Namespace
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple, NoReturn
@@ -41,9 +41,11 @@ COMMANDS = {
     ),
     "demo": Command("v010_adapter.cli.demo", "plays the life of a pod with the sample plugins and hooks"),
     "completion": Command("v010_adapter.cli.completion", "prints a shell-completion script"),
+    "help": Command("v010_adapter.cli.help", "explains the commands, or the one that is named"),
+    "version": Command("v010_adapter.cli.version", "prints the versions of the adapter, Python and NRI"),
 }
 
-FINE, FINDINGS = 0, 1
+FINE, FINDINGS, USAGE = 0, 1, 2
 
 SHARED: dict[str, tuple[str, dict[str, Any]]] = {
     "config": (f"the configuration file ({settings.DEFAULT_PATH})", {"metavar": "FILE"}),
@@ -62,12 +64,36 @@ SHARED: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+class _Help(HelpFormatter):
+    """Shows each flag once, with one dash, and `-h, --help`, which people know."""
+
+    def _format_action_invocation(self, action: Action) -> str:
+        spellings = action.option_strings
+        if not spellings or "--help" in spellings:
+            return super()._format_action_invocation(action)
+        once = [one for one in spellings if not one.startswith("--")]
+        value = f" {action.metavar}" if action.nargs != 0 and action.metavar else ""
+        return ", ".join(once) + value
+
+
 class Parser(ArgumentParser):
     """Parses the arguments of a command. Flags have one dash or two, as in Go."""
 
-    def __init__(self, command: str, description: str, epilog: str | None = None) -> None:
+    def __init__(
+        self, command: str, description: str, epilog: str | None = None, *, words: str = "", examples: str = ""
+    ) -> None:
+        """`words` are the arguments of the usage that are no flags; `examples` are lines of a shell."""
         prog = f"{PROGRAM} {command}"
-        super().__init__(prog=prog, description=description, epilog=epilog, allow_abbrev=False)
+        usage = " ".join(filter(None, [prog, words, "[OPTION ...]"]))
+        super().__init__(
+            prog=prog, usage=usage, description=description, epilog=epilog, allow_abbrev=False, formatter_class=_Help
+        )
+        self._examples = examples
+
+    def format_help(self) -> str:
+        """Returns the help, with the examples at its end: they are not wrapped."""
+        lines = "".join(f"  {line}\n" for line in self._examples.splitlines())
+        return super().format_help() + (f"\nexamples:\n{lines}" if lines else "")
 
     def flag(self, names: str, text: str, **keywords: Any) -> None:
         """Adds a flag with its help text and with keywords of `add_argument`. Without `metavar`, it takes no value."""
@@ -83,8 +109,8 @@ class Parser(ArgumentParser):
         return self
 
     def error(self, message: str) -> NoReturn:
-        """Ends the process with the usage and the escaped message: arguments may be files of others, as from `*`."""
-        super().error(printable(message))
+        """Ends the process with one line: the escaped message, for arguments may be files of others, and a hint."""
+        self.exit(USAGE, f"{self.prog}: {printable(message)}; `{self.prog} -h` explains the arguments\n")
 
 
 class _Version(Action):
@@ -97,14 +123,11 @@ class _Version(Action):
 
 def overview(*, in_full: bool = False) -> ArgumentParser:
     """Returns the parser of the whole command line. Only with `in_full`, it has the commands' own arguments."""
-    from nri.stub import NRI_VERSION  # noqa: PLC0415 - not for an error message
-
     whole = parser("run")
     whole.prog = PROGRAM
     whole.usage = "v010-adapter [run] [OPTION ...]\n       v010-adapter COMMAND [-h] [OPTION ...]"
-    version = f"{PROGRAM} {__version__}, Python {platform.python_version()}, NRI {NRI_VERSION}"
     told = "show program's version number and exit"
-    whole.add_argument("-version", "--version", action=_Version, nargs=0, const=version, help=told)
+    whole.add_argument("-version", "--version", action=_Version, nargs=0, const=versions(), help=told)
     text = f"`{PROGRAM} COMMAND -h` explains it"
     commands = whole.add_subparsers(
         title="commands", metavar="COMMAND", prog=PROGRAM, help=text, parser_class=ArgumentParser
@@ -112,7 +135,15 @@ def overview(*, in_full: bool = False) -> ArgumentParser:
     for name, command in COMMANDS.items():
         parents = [parser(name)] if in_full else []
         commands.add_parser(name, help=command.line, parents=parents, add_help=False)
+    groups = whole._action_groups  # argparse has no public order; the commands come first
+    groups.insert(0, groups.pop())
     return whole
+
+
+def versions() -> str:
+    from nri.stub import NRI_VERSION  # noqa: PLC0415 - not for an error message
+
+    return f"{PROGRAM} {__version__}, Python {platform.python_version()}, NRI {NRI_VERSION}"
 
 
 def parser(name: str) -> ArgumentParser:

@@ -9,7 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
@@ -137,7 +137,8 @@ def parser() -> Parser:
     from v010_adapter.cli import arguments  # noqa: PLC0415 - not for a launched plugin
 
     text = "Runs legacy NRI v0.1.0 plugins, and injects OCI hooks, under today's container runtimes."
-    made = arguments.Parser("run", text)
+    examples = "v010-adapter run -once -socket /run/nri/nri.sock -v    # at a terminal"
+    made = arguments.Parser("run", text, examples=examples)
     made.flag("idx", "index to register with, two digits", metavar="NN")
     made.flag("name", "name to register with", metavar="NAME")
     made.flag("socket socket-path", "the runtime's NRI socket (/var/run/nri/nri.sock)", metavar="PATH")
@@ -187,11 +188,27 @@ def _run(options: Options, launch: Launch | None) -> int:
         path = os.path.abspath(options.socket or configured.socket)
         # A service waits for its runtime. At a terminal, the user gets an error.
         is_impatient = options.once or sys.stderr.isatty()
+        if sys.stderr.isatty():
+            _tell_of_others(configured, identity.name)
         process_setup.prepare(configured, errors)
         trunk = connect(path) if is_impatient else None
         # With -socket, this is not the runtime that has launched the process.
         origin = Origin(None if options.once else partial(connect, path), FINDINGS, linger=options.linger)
     return daemon.Daemon(configured, errors, identity, reread, origin).run(trunk)
+
+
+def _tell_of_others(configured: Settings, name: str) -> None:
+    """Tells somebody at a terminal that another adapter serves this node, beside which this process joins."""
+    from v010_adapter import settings  # noqa: PLC0415
+    from v010_adapter.monitoring import sanitize, status  # noqa: PLC0415 - only at a terminal
+
+    directory = settings.state_directory(configured, name)
+    with suppress(OSError, ConfigError):  # if this process cannot use the directory, it says so itself
+        for adapter in status.ask(directory, configured.legacy.trust):
+            if adapter.get("serves"):
+                runtime = adapter.get("runtime", {}).get("name") or "the runtime"
+                text = f"another adapter, pid {adapter.get('pid')}, serves {runtime} already; this one joins beside it"
+                sanitize.show(f"{text} (`v010-adapter status` shows both, Ctrl-C ends this one)", out=sys.stderr)
 
 
 def connect(path: str) -> int:

@@ -10,7 +10,13 @@ import shtab
 from v010_adapter.cli.arguments import FINE, Parser, overview
 
 SHELLS = "bash", "zsh", "fish"
-KINDS = {"FILE": shtab.FILE, "PATH": shtab.FILE, "[NN-NAME=]PATH": shtab.FILE, "DIR": shtab.DIRECTORY}
+KINDS = {
+    "FILE": shtab.FILE,
+    "PATH": shtab.FILE,
+    "[NN-NAME=]PATH": shtab.FILE,
+    "PLUGIN": shtab.FILE,
+    "DIR": shtab.DIRECTORY,
+}
 """How to complete the value of a flag, by the value's name in the help."""
 
 
@@ -20,6 +26,8 @@ def parser() -> Parser:
         "Prints a shell-completion script for commands, flags and files.",
         "In the shell's start-up file: `source <(v010-adapter completion bash)`, the same with zsh; "
         "in fish: `v010-adapter completion fish | source`.",
+        words="SHELL",
+        examples="source <(v010-adapter completion bash)",
     )
     parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
     return parser

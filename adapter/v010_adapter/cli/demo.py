@@ -47,6 +47,7 @@ def parser() -> Parser:
         "demo",
         "Simulates the life of a pod, recorded on containerd, with the adapter, sample plugins and sample hooks. "
         "Needs neither root nor a container runtime, and writes to a temporary directory only.",
+        examples="v010-adapter demo -v    # with every request and result in full",
     )
     return made.shared("color", "v verbose")
 

@@ -51,6 +51,8 @@ def parser() -> Parser:
         "and what the result would change.",
         "FILE has recorded events, one JSON object a line; the first event at which the plugin runs is used. Without a "
         "file, the event is that of a pod recorded on containerd, without its processes.",
+        words="TYPE",
+        examples="v010-adapter invoke konfine\nv010-adapter invoke ./konfine -event events.json",
     )
     made.add_argument("type", metavar="TYPE", help="the plugin: its type in conf.json, or the path of a program")
     made.flag("event", "recorded events; - is stdin", metavar="FILE")

@@ -8,12 +8,13 @@ import shutil
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from v010_adapter import settings
-from v010_adapter.cli import arguments, systems
+from v010_adapter.cli import arguments, systems, terminal
 from v010_adapter.cli.arguments import PROGRAM, Parser, count
 from v010_adapter.cli.terminal import announce_if_slow
 from v010_adapter.errors import ConfigError, reason_of
@@ -29,6 +30,7 @@ PAUSE = 0.5
 OTHER_SCREEN, OWN_SCREEN, CLEAR = "\033[?1049h", "\033[?1049l", "\033[H\033[J"
 """Switch a terminal to another screen, switch it back, and clear the screen."""
 HEALTHY, FAULTS, NOBODY = 0, 1, 3
+NONE: Mapping[str, str] = MappingProxyType({})
 
 
 def parser() -> Parser:
@@ -36,7 +38,8 @@ def parser() -> Parser:
         "Exit codes: 0 all is well; 1 there are faults, or no adapter has joined in time; 2 unusable arguments or "
         "configuration; 3 no adapter runs."
     )
-    made = Parser("status", "Shows the state of running adapters.", text)
+    examples = "v010-adapter status -watch\nv010-adapter status -wait 30 -o json"
+    made = Parser("status", "Shows the state of running adapters.", text, examples=examples)
     text = f"the name with which the adapter registers ({PROGRAM})"
     made.flag("name", text, metavar="NAME", default=PROGRAM)
     made.flag("directory", "the state directory (/run/nri-NAME)", metavar="DIR")
@@ -102,7 +105,9 @@ def _show(directory: str, adapters: list[dict[str, Any]], options: Namespace, he
     if options.output == "json":
         show_json({"directory": directory, "adapters": adapters})
     else:
-        lines = [line for adapter in adapters for line in ("", *_text(adapter))][1:]
+        width = terminal.width(sys.stdout)
+        lines = [line for adapter in adapters for line in ("", *_text(adapter, width))][1:]
+        lines = [part for line in lines for part in terminal.wrapped(line, width)]
         if options.watch:
             lines = [f"{_shown(time.time())}, every {INTERVAL:g} s", "", *lines]
         if height is not None and len(lines) > height:
@@ -122,12 +127,15 @@ def _show(directory: str, adapters: list[dict[str, Any]], options: Namespace, he
     return FAULTS if any(adapter.get("faults") for adapter in adapters) else HEALTHY
 
 
-def _text(adapter: dict[str, Any]) -> list[str]:
-    """Returns the lines of one adapter, which may have another version than this command."""
+def _text(adapter: dict[str, Any], width: int) -> list[str]:
+    """Returns the lines of one adapter, which may have another version than this command.
+
+    Tables are as wide as `width` at most, if their names can be shortened so far.
+    """
     try:
         notes = [f"  note     {note}" for note in adapter.get("notes", ())]
         notes += [f"  FAULT    {fault}" for fault in adapter["faults"]]
-        return [*_overview(adapter), *notes, *_tables(adapter)] if "pid" in adapter else notes
+        return [*_overview(adapter), *notes, *_tables(adapter, width)] if "pid" in adapter else notes
     except (ArithmeticError, AttributeError, KeyError, OSError, TypeError, ValueError):
         running = f"v010-adapter {adapter.get('version')}, pid {adapter.get('pid')}"
         return [f"{running}: not the version of this command; `-o json` shows its state"]
@@ -149,35 +157,52 @@ def _overview(adapter: dict[str, Any]) -> Iterator[str]:
     yield f"  loop     {count(stalls['count'], 'stall')}, longest turn {stalls['longest'] * 1000:.0f} ms"
 
 
-def _tables(adapter: dict[str, Any]) -> Iterator[str]:
+def _tables(adapter: dict[str, Any], width: int) -> Iterator[str]:
     """Yields the rows of all tables, with a blank line before each. A table without rows is omitted."""
     events, programs, standby, hooks = (adapter[key] for key in ("events", "programs", "standby", "hooks"))
-    tables = {
-        ("EVENT", "ANSWERS", "", "LATE", "", "P50 ms", "P99 ms"): [
-            _row(name, sum(event["times"]["counts"]), "", event["late"], "", *_quantiles(event))
-            for name, event in events.items()
-        ],
-        ("PROGRAM", "RUNS", "FAILED", "LATE", "KILLED", "P50 ms", "P99 ms"): _programs(programs),
-        ("STAND-BY", "WAITING"): [
-            _row(name, crew["waiting"]) + (f"  off: {crew['off']}" if crew["off"] else "")
-            for name, crew in standby.items()
-        ],
-        ("HOOK", "CONTAINERS"): [_row(file, f"{number:10}") for file, number in hooks.items()],
+    yield from _table(
+        ("EVENT", "ANSWERS", "LATE", "P50 ms", "P99 ms"),
+        [(name, sum(one["times"]["counts"]), one["late"], *_quantiles(one)) for name, one in events.items()],
+        width,
+    )
+    failed = {
+        name: f"    FAILED {_shown(one['failed_at'])}  {one['last_error']}"
+        for name, one in programs.items()
+        if one["last_error"]
     }
-    for head, rows in tables.items():
-        yield from ("", _row(*head), *rows) if (rows := list(rows)) else ()
+    counts = ("runs", "failures", "late", "killed")
+    yield from _table(
+        ("PROGRAM", "RUNS", "FAILED", "LATE", "KILLED", "P50 ms", "P99 ms"),
+        [(name, *(one[key] for key in counts), *_quantiles(one)) for name, one in programs.items()],
+        width,
+        failed,
+    )
+    off = {name: f"    off: {crew['off']}" for name, crew in standby.items() if crew["off"]}
+    yield from _table(("STAND-BY", "WAITING"), [(name, crew["waiting"]) for name, crew in standby.items()], width, off)
+    yield from _table(("HOOK", "CONTAINERS"), list(hooks.items()), width)
 
 
-def _programs(programs: dict[str, Any]) -> Iterator[str]:
-    for name, account in programs.items():
-        counts = (account[key] for key in ("runs", "failures", "late", "killed"))
-        yield _row(name, *counts, *_quantiles(account))
-        if account["last_error"]:
-            yield f"    FAILED {_shown(account['failed_at'])}  {account['last_error']}"
+def _table(
+    head: tuple[str, ...],
+    rows: Sequence[tuple[object, ...]],
+    width: int,
+    below: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[str]:
+    """Yields a table, none without rows. Columns are as wide as their content; a name that is too long is shortened.
 
-
-def _row(name: str, *columns: object) -> str:
-    return f"  {name:40}" + "".join(f" {column!s:>8}" for column in columns)
+    `below` has the line below a row, by the row's name.
+    """
+    if not rows:
+        return
+    cells = [head, *(tuple(map(str, row)) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    widths[0] = min(widths[0], max(width - 2 - sum(each + 2 for each in widths[1:]), len(head[0]), 8))
+    yield ""
+    for name, *others in cells:
+        columns = (f"  {cell:>{each}}" for cell, each in zip(others, widths[1:], strict=True))
+        yield f"  {terminal.shortened(name, widths[0]):{widths[0]}}" + "".join(columns)
+        if name in below:
+            yield below[name]
 
 
 def _quantiles(times: dict[str, Any]) -> Iterator[str]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -29,6 +31,30 @@ def are_wanted(out: TextIO, when: str = AUTO) -> bool:
     if when != AUTO:
         return when == ALWAYS
     return out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def width(out: TextIO) -> int:
+    """Returns how many columns a line may have: those of a terminal, or COLUMNS; else there is no limit."""
+    return shutil.get_terminal_size((sys.maxsize, 24)).columns if out.isatty() else sys.maxsize
+
+
+def shortened(text: str, room: int) -> str:
+    """Returns a text of at most `room` characters: of a longer one, the middle is left out."""
+    if len(text) <= room:
+        return text
+    end = (room - 1) * 2 // 3  # the end of a path tells more
+    return f"{text[: room - 1 - end]}…{text[-end:] if end else ''}"
+
+
+def wrapped(line: str, room: int) -> list[str]:
+    """Returns a line as lines of at most `room` characters, broken between words; later ones are indented."""
+    if len(line) <= room:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip(" ")))
+    wrapper = textwrap.TextWrapper(
+        room, initial_indent=indent, subsequent_indent=f"{indent}    ", break_on_hyphens=False, expand_tabs=False
+    )
+    return wrapper.wrap(line.strip(" ")) or [line]
 
 
 def painted(text: str, style: int) -> str:

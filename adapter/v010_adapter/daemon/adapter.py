@@ -18,6 +18,7 @@ from v010_adapter.base import collector
 from v010_adapter.base.loop import Loop
 from v010_adapter.errors import ConfigError
 from v010_adapter.events.turns import Turns, obstacle_in, owners_in, stranger
+from v010_adapter.host import paths
 from v010_adapter.monitoring import logs
 from v010_adapter.monitoring.times import Histogram, quantiles
 from v010_adapter.monitoring.trace import trace_of
@@ -54,6 +55,14 @@ def reserve(own: Settings, nri: runtimes.Version) -> float:
     return RESERVE if nri >= runtimes.LATE_PLUGINS_STAY else RESERVE_WHERE_DROPPED
 
 
+def _version(path: str) -> tuple[int, ...]:
+    """Returns the version of a file, empty if it is not there."""
+    try:
+        return paths.version(os.stat(path))
+    except OSError:
+        return ()
+
+
 class Adapter(Plugin):
     """Hands each of the runtime's events to `Serving`."""
 
@@ -66,6 +75,10 @@ class Adapter(Plugin):
         self._errors = errors
         """What is wrong with the adapter's own configuration."""
         self._is_configured_by_runtime = False
+        self._file = own.file, _version(own.file)
+        """The file that the settings come from, and its version when it was read."""
+        self._waiting: list[str] = []
+        """The keys of which the file has other values, which need a restart."""
         self._runtime = Runtime()
         self._listed: api.SynchronizeRequest | None = None
         """What the runtime has sent with Synchronize, until the work on it begins."""
@@ -111,6 +124,15 @@ class Adapter(Plugin):
         name, version, _ = self._runtime
         return f"runtime.failRequest has no effect: the NRI of {name} {version} is older than 0.12.4"
 
+    def _restart_needed(self) -> str:
+        """Returns what of the configuration file is not in force; empty if all is. Only the file's status is read."""
+        path, version = self._file
+        if self._is_configured_by_runtime or not path:
+            return ""
+        if _version(path) != version:
+            return f"restart needed: {path} has changed since it was read (SIGHUP says what needs the restart)"
+        return f"restart needed for {', '.join(self._waiting)}: {path} has other values" if self._waiting else ""
+
     def reload(self, read: settings.Read) -> None:
         """Reads the configuration file again and applies the log's settings: others are in use by what they configure.
 
@@ -119,6 +141,7 @@ class Adapter(Plugin):
         if self._is_configured_by_runtime:
             log.warning("SIGHUP: the runtime has sent the configuration, and sends it again only when it is restarted")
             return
+        self._file = self._file[0], _version(self._file[0])
         new, errors = read()
         for error in errors:
             log.error("SIGHUP: %s (the configuration stays as it was)", error)
@@ -129,7 +152,7 @@ class Adapter(Plugin):
         logs.setup(new.log)
         if self._serving is not None:
             self._serving.renew()
-        waiting = settings.changed_keys(self.settings, new)
+        waiting = self._waiting = settings.changed_keys(self.settings, new)
         rest = f"; a restart is needed for {', '.join(waiting)}" if waiting else ""
         log.info("SIGHUP: the configuration has been read again, the settings of the log are in force%s", rest)
 
@@ -209,7 +232,7 @@ class Adapter(Plugin):
                 for event, times in self._times.items()
             },
             "faults": [*map(str, self._errors), *serving["faults"]],
-            "notes": list(filter(None, [self._without_effect(), *serving["notes"]])),
+            "notes": list(filter(None, [self._restart_needed(), self._without_effect(), *serving["notes"]])),
         }
 
     def answered(self, context: Context) -> None:

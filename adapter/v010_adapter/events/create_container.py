@@ -13,7 +13,7 @@ from nri import Answer, Context, api
 from nri.events import subject_of
 from v010_adapter.events.fates import SERVED_ELSEWHERE, Turn
 from v010_adapter.events.withheld import take_annotations
-from v010_adapter.monitoring.trace import Trace, trace_of
+from v010_adapter.monitoring.trace import Trace, created, trace_of
 
 if TYPE_CHECKING:
     from v010_adapter.events.hooks import HookBridge
@@ -34,7 +34,7 @@ def create_container(
     `plugins` runs the legacy plugins; then the fate of the event is known. `hooks` is None where others inject hooks.
     Annotations under `prefix` are the plugins' own, if it is not empty.
     """
-    trace = trace_of(context)
+    trace = trace_of(context)._replace(about=created(request))
     withheld = _withhold(request, prefix, trace) if prefix else ()
     answer: api.CreateContainerResponse | None = yield plugins()
     if turn.fate in SERVED_ELSEWHERE:

@@ -101,7 +101,7 @@ class Deletes:
         target = copy(target)
         target.pid = 0  # `PluginWork` takes the create's pid, unless that process has ended
         if id_ not in self._retries:
-            log.info("%s has gone without an event: its delete comes now", target)
+            log.info("%s has gone without an event: its delete comes now", target, extra=target.named.extra)
         event = "StopPodSandbox" if target.is_sandbox else "StopContainer"
         self.submit(PluginWork(self._shared, event, target, None))
 

@@ -192,7 +192,7 @@ class HookBridge:
 
         fail, root, runtime = self._settings.fail_create, self._host_root, self._runtime
         edits = precreate.Edits(self._runner, hooks, request, response, fail=fail, host_root=root, runtime=runtime)
-        edits.trace = trace
+        edits.span = trace
         if (size := request.ByteSize()) > LARGE:
             edits.be_large(size, due)
         edits.go()
@@ -221,5 +221,5 @@ class HookBridge:
         if log.isEnabledFor(logging.INFO):
             found = map(str, places(matching, counts(request.container.hooks) + (of_plugins or Counter())))
             precreate = [f"{PRECREATE}: {named.file}" for named in matching if PRECREATE in named.hook.stages]
-            said = ", ".join([*found, *precreate]) or "none at any stage"
-            log.info("hooks for %s: %s", subject_of(request), said, extra=trace.extra)
+            hooks = ", ".join([*found, *precreate]) or "none at any stage"
+            log.info("hooks for %s: %s", subject_of(request), hooks, extra=trace.extra)

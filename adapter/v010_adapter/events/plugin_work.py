@@ -21,6 +21,7 @@ from v010_adapter.legacy.pending_updates import PendingUpdates
 from v010_adapter.legacy.plan import CREATE, DELETE, STATES, PluginStep
 from v010_adapter.legacy.plugins import LegacyPlugins
 from v010_adapter.legacy.request import Target
+from v010_adapter.monitoring.trace import Named
 from v010_adapter.programs.process import Process, Program
 from v010_adapter.programs.runner import Runner
 from v010_adapter.programs.step import Failure
@@ -114,6 +115,9 @@ class PluginWork(Work[PluginStep]):
     def __str__(self) -> str:
         """Returns what the work is in a log line."""
         return f"{self.kind} of {self.target}"
+
+    def _named(self) -> Named:
+        return self.target.named
 
     # The turn
 
@@ -419,7 +423,6 @@ class PluginWork(Work[PluginStep]):
             "event": self.event,
             "plugin": process.name,
             "state": self.kind,
-            "id": self.target.id,
             "request": body,
             "result": stdout,
             "us": microseconds,
@@ -435,5 +438,5 @@ class PluginWork(Work[PluginStep]):
             microseconds,
             body,
             stdout,
-            extra={"fields": fields, **(self.trace.extra or {})},
+            extra=self.trace.extra_with(**fields),
         )

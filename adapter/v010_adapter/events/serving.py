@@ -230,10 +230,10 @@ class Serving:
         if self._first_start.is_counting:
             self._first_start.count()
         self.deletes.note_named(target)
-        trace = trace_of(context)
+        trace = trace_of(context)._replace(about=target.named)
         work = self._work_of(event, message, target, turn, trace)
         if work is not None:
-            work.trace = trace
+            work.span = trace
             self._unanswered[context] = turn, work
             if context.size > LARGE:
                 work.be_large(context.size, context.due)
@@ -368,7 +368,7 @@ class Serving:
             "standby": standby.describe() if standby is not None else {},
             "hooks": hooks.containers if hooks else {},
             "holds": self._holder.describe() if self._holder is not None else NO_HOLDS,
-            "faults": [*filter(None, [plugins.conf_json.fault]), *(hooks.faults if hooks else ())],
+            "faults": [*plugins.faults(), *(hooks.faults if hooks else ())],
             "notes": [
                 *filter(None, [plugins.sandboxes.describe(len(self._pods_of_runtime)), self.ledger.foreign]),
                 *(self._holder.notes if self._holder is not None else ()),

@@ -15,12 +15,15 @@ from nri.deferred import in_turn
 from v010_adapter.base.loop import NO_TIMER, Timer
 from v010_adapter.errors import ProgramError
 from v010_adapter.events.life import ENDING, PREPARING, PRINTED, RUNNING, SPAWN, Action, Actions, Input, Life
-from v010_adapter.monitoring.trace import UNTRACED
+from v010_adapter.monitoring.logs import RUNS
+from v010_adapter.monitoring.trace import UNTRACED, Named, Trace
 from v010_adapter.programs.process import Process, Program
 from v010_adapter.programs.runner import DONE, FAILED, LATE, Outcome, Runner
 from v010_adapter.programs.step import Failure, Step
 
 log = logging.getLogger(__name__)
+runs = logging.getLogger(RUNS)
+"""One line a run, if log.runs is set."""
 
 S = TypeVar("S", bound=Step)
 T = TypeVar("T")
@@ -56,7 +59,7 @@ class Work(ABC, Generic[S]):
         self.on_over: Callable[[Any], object] = lambda _: None
         """Told when the work is over."""
         self.life = life
-        self.trace = UNTRACED
+        self.span = UNTRACED
         """The runtime's span of the event."""
         self._runner = runner
         self._late_limit = late_limit
@@ -76,7 +79,16 @@ class Work(ABC, Generic[S]):
         self._goes_on = False
         """Whether the log says that the work goes on after the answer."""
 
+    @property
+    def trace(self) -> Trace:
+        """What log lines of this work have."""
+        return self.span._replace(about=self._named())
+
     # What a subclass says
+
+    @abstractmethod
+    def _named(self) -> Named:
+        """Returns whose event it is."""
 
     @abstractmethod
     def _program(self, step: S) -> Program:
@@ -363,6 +375,9 @@ class Work(ABC, Generic[S]):
         process, self._process = self._process, None
         assert process is not None  # noqa: S101 - the work has been RUNNING
         seconds = self._runner.note(process, outcome)
+        if runs.isEnabledFor(logging.INFO):
+            extra = self.trace.extra_with(plugin=process.name, outcome=str(outcome), us=int(seconds * 1e6))
+            runs.info("%s: %s: %s after %.1f ms", self, process.name, outcome, seconds * 1000, extra=extra)
         if outcome is not LATE and (self._slowest is None or seconds > self._slowest.seconds):
             self._slowest = Slowest(seconds, self._step)
         if self._limit is not NO_TIMER:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from nri.errors import let_go_of_frames
 from nri.runtimes import Runtime
-from v010_adapter.errors import ConfigError
+from v010_adapter.errors import ConfigError, PluginError
+from v010_adapter.host import paths
+from v010_adapter.host.mount_namespace import programs_namespace
 from v010_adapter.legacy.config import ConfigFile, Entry
 from v010_adapter.legacy.find import Programs
 from v010_adapter.legacy.plan import Plans
@@ -43,3 +45,19 @@ class LegacyPlugins:
         except ConfigError as error:
             let_go_of_frames(error)  # it is kept: `conf_json.error`
             return None  # it has been logged
+
+    def faults(self) -> Iterator[str]:
+        """Yields what is wrong with the lists of plugins, also with the runtime's own, and with each listed program."""
+        if fault := self.sandboxes.fault():
+            yield fault
+        entries = self.entries() or ()
+        if self.conf_json.fault:
+            yield self.conf_json.fault
+        for type_ in dict.fromkeys(entry.type for entry in entries):
+            try:
+                path = self.programs.program(type_).path
+            except PluginError as error:
+                yield str(error)
+            else:
+                if fault := programs_namespace.call(paths.start_fault, path):
+                    yield str(PluginError(type_, f"{path} {fault}"))

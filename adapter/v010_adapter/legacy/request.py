@@ -11,10 +11,10 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from nri.proto import nri_pb2 as api
-from nri.text import subject
 from v010_adapter.base import gojson
 from v010_adapter.legacy.config import Entry
 from v010_adapter.legacy.result import Result
+from v010_adapter.monitoring.trace import Named
 from v010_adapter.oci.resources import resources_from
 
 MOST_KEPT = 32 << 10
@@ -190,7 +190,12 @@ class Target:
 
     def __str__(self) -> str:
         """Returns the target's name in a log line."""
-        return subject("sandbox" if self.is_sandbox else "container", self.id, *self.names)
+        return str(self.named)
+
+    @property
+    def named(self) -> Named:
+        """The names for the log."""
+        return Named("sandbox" if self.is_sandbox else "container", self.id, *self.names)
 
 
 def of_pod(pod: api.PodSandbox) -> Target:

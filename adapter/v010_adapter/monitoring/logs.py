@@ -11,6 +11,9 @@ from v010_adapter.settings import LogSettings
 log = logging.getLogger(__name__)
 
 TAG = "v010-adapter"
+RUNS = "v010_adapter.runs"
+"""The logger of one line for each run."""
+logging.getLogger(RUNS).disabled = True  # until `setup`
 
 
 def setup(settings: LogSettings, *, syslog: str = SYSLOG) -> None:
@@ -23,6 +26,7 @@ def setup(settings: LogSettings, *, syslog: str = SYSLOG) -> None:
     handler.setFormatter(LineFormatter(handler.limit, as_json=as_json, secrets=settings.secrets, head=not to_syslog))
     root.handlers[:] = [handler]
     root.setLevel(settings.level.upper())
+    logging.getLogger(RUNS).disabled = not settings.runs
 
 
 def flush() -> int:

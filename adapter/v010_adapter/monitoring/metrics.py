@@ -22,11 +22,17 @@ from v010_adapter.monitoring.http_server import HttpServer, Response
 from v010_adapter.monitoring.times import BOUNDS
 
 PREFIX = "v010_adapter_"
+PATHS = """\
+v010-adapter
+/metrics  metrics for Prometheus
+/healthz  200 while the adapter answers
+/readyz   200 if a runtime has joined it, else 503 and why
+"""
 _BUCKETS = (*map(str, BOUNDS), "+Inf")
 
 
 def serve(loop: Loop, listen: str, describe: Callable[[], dict[str, Any]]) -> HttpServer:
-    """Serves the pages /metrics, /healthz and /readyz at `unix:PATH` or `ADDRESS:PORT`. Raises OSError."""
+    """Serves the pages at `unix:PATH` or `ADDRESS:PORT`. Raises OSError."""
 
     def metrics() -> Response:
         return Response(HTTPStatus.OK, generate_latest(registry), CONTENT_TYPE_PLAIN_0_0_4)
@@ -41,8 +47,9 @@ def serve(loop: Loop, listen: str, describe: Callable[[], dict[str, Any]]) -> Ht
     registry = CollectorRegistry()
     registry.register(_Collector(describe))
     ProcessCollector(registry=registry)
-    healthy = Response(HTTPStatus.OK, b"ok\n")
-    return HttpServer(loop, listen, {"/metrics": metrics, "/healthz": lambda: healthy, "/readyz": readiness})
+    healthy, paths = Response(HTTPStatus.OK, b"ok\n"), Response(HTTPStatus.OK, PATHS.encode())
+    pages = {"/": lambda: paths, "/metrics": metrics, "/healthz": lambda: healthy, "/readyz": readiness}
+    return HttpServer(loop, listen, pages)
 
 
 class _Collector(Collector):

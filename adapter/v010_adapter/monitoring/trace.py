@@ -1,11 +1,41 @@
-"""The runtime's span of an event: what programs that are started for the event get, and its log lines have."""
+"""What the log lines of an event have: the runtime's trace, and the names of the pod and container they are about.
+
+This is the only place that names these fields. Programs that are started for the event get the span, too.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from nri.text import subject
 
 if TYPE_CHECKING:
-    from nri import Context
+    from nri import Context, api
+
+
+class Named(NamedTuple):
+    """A pod, which NRI calls a sandbox, or a container of one. Names that the runtime has not told are empty."""
+
+    kind: str
+    id: str
+    namespace: str = ""
+    pod: str = ""
+    container: str = ""
+
+    def __str__(self) -> str:
+        """Returns the subject of a log line: `container NAMESPACE/POD/NAME (ID)`."""
+        return subject(self.kind, self.id, self.namespace, self.pod, self.container)
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The members of a log line in JSON: what is known of `namespace`, `pod`, `container` and `id`."""
+        known = {"namespace": self.namespace, "pod": self.pod, "container": self.container, "id": self.id}
+        return {name: value for name, value in known.items() if value}
+
+    @property
+    def extra(self) -> dict[str, Any]:
+        """The `extra` of a log line that belongs to no event."""
+        return {"fields": self.fields}
 
 
 class Trace(NamedTuple):
@@ -15,11 +45,23 @@ class Trace(NamedTuple):
     """As W3C Trace Context writes it."""
     id: str = ""
     """The trace in it."""
+    about: Named | None = None
+    """Whose event it is, None if that is not known."""
 
     @property
-    def extra(self) -> dict[str, str] | None:
+    def extra(self) -> dict[str, Any] | None:
         """The `extra` of a log line of the event."""
-        return {"trace_id": self.id} if self.id else None
+        return self.extra_with() or None
+
+    def extra_with(self, **fields: Any) -> dict[str, Any]:
+        """Returns the `extra` of a log line of the event with more members in JSON."""
+        members = {**(self.about.fields if self.about is not None else {}), **fields}
+        traced: dict[str, Any] = {"trace_id": self.id} if self.id else {}
+        return {**traced, "fields": members} if members else traced
+
+    def title(self, program: str) -> str:
+        """Returns the beginning of a log line about a run of a program."""
+        return program if self.about is None else f"{program}: {self.about}"
 
 
 UNTRACED = Trace()
@@ -29,3 +71,9 @@ def trace_of(context: Context) -> Trace:
     """Returns the span that the runtime has sent with an event."""
     parent = context.traceparent
     return Trace(parent, context.trace_id) if parent else UNTRACED
+
+
+def created(request: api.CreateContainerRequest) -> Named:
+    """Returns the names of a container that is being created."""
+    container, pod = request.container, request.pod
+    return Named("container", container.id, pod.namespace, pod.name, container.name)

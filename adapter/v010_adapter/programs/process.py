@@ -61,7 +61,7 @@ class Process:
         self.status: int | None = None
         """None while the program runs, then its exit code, or minus the number of the signal that killed it."""
         self.trace = UNTRACED
-        """The span of the event that the program serves."""
+        """What log lines of the event have that the program serves."""
         self._loop = loop
         self._on_end, self._on_line = on_end, on_line
         self._stderr: Lines | None = None
@@ -79,6 +79,11 @@ class Process:
         self._is_left = self._is_waiting = False
         self._pidfd = -1
         self._child_ends = self._spawn(program)
+
+    @property
+    def title(self) -> str:
+        """The beginning of a log line about the program."""
+        return self.trace.title(self.name)
 
     def wait(self, on_output: Callable[[Self], None]) -> None:
         """Lets the program wait for its request. `on_output` is called if the program writes something before that."""
@@ -206,7 +211,7 @@ class Process:
             self._watched.add(fd)
         except OSError as error:
             text = "%s: a pipe cannot be watched: %s: the program is killed"
-            log.warning(text, self.name, error.strerror, extra=self.trace.extra)
+            log.warning(text, self.title, error.strerror, extra=self.trace.extra)
             self.kill()
 
     def _write(self) -> bool:
@@ -256,7 +261,7 @@ class Process:
 
     def _close_flooded(self, name: str, stream: str) -> None:
         text = "%s: more than %d bytes on %s from a program that was left: the pipe is closed"
-        log.warning(text, self.name, MAX_STDOUT, stream, extra=self.trace.extra)
+        log.warning(text, self.title, MAX_STDOUT, stream, extra=self.trace.extra)
         self._close(name)
 
     def _take_early(self, name: str, on_output: Callable[[Self], None]) -> None:

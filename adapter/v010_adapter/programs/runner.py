@@ -94,13 +94,13 @@ class Runner:
             if process in self._left[name]:
                 self._left[name].remove(process)
             text = "%s: pid %d, which was left running, has ended: %s"
-            log.info(text, name, process.pid, process.ending, extra=trace.extra)
+            log.info(text, process.title, process.pid, process.ending, extra=process.trace.extra)
             on_exit_of_left(process)
 
         def log_stderr(line: str) -> None:
             """Marks a line, for it may imitate the lines of the adapter. It may have secrets of conf.json."""
-            fields = {"plugin": name, "stream": "stderr"}
-            printed.debug("%s: stderr: %s", name, line, extra={"fields": fields, **(trace.extra or {})})
+            extra = trace.extra_with(plugin=name, stream="stderr")
+            printed.debug("%s: stderr: %s", trace.title(name), line, extra=extra)
 
         process = self._standby.claim(program, exited, log_stderr) if self._standby is not None else None
         if process is None:
@@ -119,14 +119,14 @@ class Runner:
 
     def let_work(self, process: Process) -> None:
         """Stops waiting for a process that has printed its result and works on."""
-        log.info("%s: pid %d works on after its result", process.name, process.pid, extra=process.trace.extra)
+        log.info("%s: pid %d works on after its result", process.title, process.pid, extra=process.trace.extra)
         self._abandon(process, lambda _: None, kill=False)
 
     def leave(self, process: Process, on_exit: Callable[[Process], object] = lambda _: None, *, kill: bool) -> None:
         """Gives a process without a result up: it is left to finish, or killed. `on_exit` is called when it exits."""
         fate = "killed" if kill else "left to finish"
         text = "%s: pid %d has no result in time: %s"
-        log.warning(text, process.name, process.pid, fate, extra=process.trace.extra)
+        log.warning(text, process.title, process.pid, fate, extra=process.trace.extra)
         self._abandon(process, on_exit, kill=kill)
 
     def _abandon(self, process: Process, on_exit: Callable[[Process], object], *, kill: bool) -> None:
@@ -141,7 +141,7 @@ class Runner:
         if len(left) > MAX_LEFT:
             oldest = left.pop(0)
             text = "%s: more than %d left: pid %d, the oldest, is killed"
-            log.error(text, process.name, MAX_LEFT, oldest.pid, extra=oldest.trace.extra)
+            log.error(text, oldest.title, MAX_LEFT, oldest.pid, extra=oldest.trace.extra)
             self.kill(oldest)
 
     def kill(self, process: Process) -> None:

@@ -112,12 +112,16 @@ class HooksSettings(NamedTuple):
 
 
 class LogSettings(NamedTuple):
-    """The settings in `log:`. `secrets`: whether values of containers' variables are logged at level debug."""
+    """The settings in `log:`. `secrets`: whether values of containers' variables are logged at level debug.
+
+    `runs`: whether each run of a program has a line at level info.
+    """
 
     level: str = "info"
     format: str = "text"
     target: str = "auto"
     secrets: bool = False
+    runs: bool = False
 
 
 class Settings(NamedTuple):

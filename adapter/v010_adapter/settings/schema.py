@@ -208,6 +208,7 @@ SCHEMA: dict[str, Any] = {
         "level": _words("debug | info | warning | error", "info", "; debug: also requests, results, stderr of plugins"),
         "format": _words("text | json", "text"),
         "target": _words("auto | stderr | syslog", "auto", "; auto: syslog if stderr is /dev/null"),
+        "runs": Key(_boolean, "false", "at level info, one line for each run of a plugin or precreate hook"),
         "secrets": Key(_boolean, "false", "at level debug, show the values of containers' variables"),
     },
 }

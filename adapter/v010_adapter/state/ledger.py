@@ -134,7 +134,7 @@ class Ledger:
         is_first, is_new = not (record.owed or record.running), record.add(entry, self._loop.time())
         if is_first and record.target.is_cut:
             text = "%s: its spec and labels have more than %d KiB: a delete for which the runtime reports none has none"
-            log.warning(text, target, MOST_KEPT >> 10)
+            log.warning(text, target, MOST_KEPT >> 10, extra=target.named.extra)
         if is_new or self._is_shared:
             self._write(record)
 

@@ -7,6 +7,7 @@ import logging
 import os
 from argparse import Namespace
 from collections.abc import Iterator
+from contextlib import suppress
 
 from v010_adapter.cli import arguments, systems
 from v010_adapter.cli.arguments import Parser
@@ -20,11 +21,14 @@ from v010_adapter.host.paths import in_root
 from v010_adapter.host.trust import interpreters, judge, off
 from v010_adapter.legacy.config import Config
 from v010_adapter.legacy.find import Programs
+from v010_adapter.monitoring import status
 from v010_adapter.settings import Settings, state_directory
 
 
 def parser() -> Parser:
-    made = Parser("check", "Checks the configuration, the legacy plugins, the hook files and the runtimes.")
+    examples = "v010-adapter check\nv010-adapter check -root /mnt/node    # the node whose files are there"
+    text = "Checks the configuration, the legacy plugins, the hook files and the runtimes."
+    made = Parser("check", text, examples=examples)
     text = "run this legacy plugin twice without a request, to test whether it may stand by"
     made.flag("probe", text, metavar="NAME")
     made.flag("yes", "do not ask before a plugin is run")
@@ -56,8 +60,12 @@ def _check(file: str, probed: str, root: str | None) -> Report:
     conf_json, of_plugins = plugins.read(config.legacy, config.host_root)
     hooks = HookFiles(config.hooks, config.host_root, {one.runtime for one in systems.present(config.host_root)})
     report = {
-        "configuration": [*entries, *configuration.launch(config.host_root), *([] if root else _state(config))],
-        "legacy plugins": [*of_plugins, *plugins.programs(config.legacy, conf_json)],
+        "configuration": [
+            *entries,
+            *configuration.launch(config.host_root),
+            *([] if root else [*_state(config), *_running(config)]),
+        ],
+        "legacy plugins": [*of_plugins, *plugins.programs(config.legacy, conf_json, probed)],
         "hooks": list(hooks.entries()),
         "trust": list(_writers(config, conf_json, hooks)),
         "runtime": list(runtimes.check(config, conf_json, hooks=bool(hooks.in_force))),
@@ -78,6 +86,18 @@ def _state(config: Settings) -> Iterator[Item]:
                 yield Item(PROBLEM, os.strerror(errno.EROFS), directory)
     except ConfigError as error:
         yield Item(PROBLEM, error.reason, directory)
+
+
+def _running(config: Settings) -> Iterator[Item]:
+    """Yields that nobody runs the adapter, which is installed; nothing if that cannot be known here."""
+    if not (configuration.launched("/") or os.path.exists(configuration.UNIT)):
+        return
+    with suppress(OSError, ConfigError):
+        if not any(status.ask(state_directory(config, arguments.PROGRAM), config.legacy.trust)):
+            units = dict.fromkeys(filter(None, (systems.unit(one, "/") for one in systems.present("/"))))
+            service = arguments.PROGRAM if os.path.exists(configuration.UNIT) else " or ".join(units)
+            text = "the adapter is installed, and does not run"
+            yield Item(NOTE, f"{text}: systemctl restart {service}" if service else text)
 
 
 def _below(config: Settings, root: str) -> Settings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from v010_adapter.base import gojson
-from v010_adapter.cli.arguments import count
+from v010_adapter.cli.arguments import PROGRAM, count
 from v010_adapter.cli.check import configuration, faults
 from v010_adapter.cli.check.report import NOTE, OK, PROBLEM, Item
 from v010_adapter.errors import ConfigError, PluginError, reason_of
@@ -48,8 +48,11 @@ def read(settings: LegacySettings, host_root: str) -> tuple[Config, list[Item]]:
     return conf, [*entries, Item(OK, count(len(conf.entries), "plugin"), file)]
 
 
-def programs(settings: LegacySettings, conf: Config) -> Iterator[Item]:
-    """Yields for each plugin whether its program can be started; also settings of plugins that are not in the file."""
+def programs(settings: LegacySettings, conf: Config, probed: str = "") -> Iterator[Item]:
+    """Yields for each plugin whether its program can be started; also settings of plugins that are not in the file.
+
+    `probed` is the plugin that is probed in this run.
+    """
     finder = Programs(settings.path, settings.environment, settings.trust)
     types = dict.fromkeys(entry.type for entry in conf.entries)
     for type_ in types:
@@ -63,6 +66,10 @@ def programs(settings: LegacySettings, conf: Config) -> Iterator[Item]:
             yield Item(PROBLEM, f"{path} {fault}" if path == type_ else f"{type_}: {path} {fault}")
             continue
         yield from _running(settings, conf, type_, path)
+        if settings.of(type_, "standby") and type_ != probed:
+            yield Item(
+                NOTE, f"{type_}: it stands by; not probed: `{PROGRAM} check -probe {type_}` tests whether it may"
+            )
     for type_ in settings.plugins:
         if settings.config and type_ not in types:
             yield Item(NOTE, f"{type_}: has settings, but is not in {settings.config}")

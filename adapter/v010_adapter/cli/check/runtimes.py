@@ -21,7 +21,7 @@ from v010_adapter.host.mount_namespace import programs_namespace
 from v010_adapter.host.paths import in_root, may_exist
 from v010_adapter.legacy.config import Config
 from v010_adapter.legacy.find import SYSTEM_PATH, Programs
-from v010_adapter.legacy.sandboxes import is_runtimes_own, names_conf_json
+from v010_adapter.legacy.sandboxes import is_runtimes_own, names_conf_json, unreadable
 from v010_adapter.settings import DEFAULT_CONF_JSON, Settings
 
 DOCKER = (
@@ -51,6 +51,7 @@ DEPRECATED = (
     f"2.2 to 2.4 warn io.containerd.deprecation/nri-v010-plugin, because they read {DEFAULT_CONF_JSON}, too: a list"
     " of the adapter's own silences it (legacy.config); nri-plugin-interface, since 2.3.4, is about other NRI plugins"
 )
+UNREADABLE = "all pods fail with containerd 2.0 to 2.4, which read it, too (unable to create nri client)"
 FAIL_REQUEST = (
     "runtime.failRequest has no effect with an NRI older than 0.12.4:"
     " containerd 2.4 has 0.12.3, CRI-O 1.36 0.11, Docker 29 0.12.3"
@@ -76,6 +77,9 @@ def check(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[Item]
         yield Item(NOTE if serves else PROBLEM, f"no runtime is here, and no configuration of one: none of {sockets}")
     for system in found:
         yield from nri.check(system, config.host_root)
+    own = in_root(config.host_root, DEFAULT_CONF_JSON)
+    if any(system.runtime == CONTAINERD for system in found) and (reason := unreadable(own)):
+        yield Item(PROBLEM, f"{reason}; {UNREADABLE}")
     for system in found:
         caveats = (
             text for runtime, text in _caveats(config, conf_json, system, hooks=hooks) if runtime == system.runtime

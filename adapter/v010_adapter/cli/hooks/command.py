@@ -19,6 +19,12 @@ OF_A_FILE = ("container", "pod", "name", "command")
 """The flags of a container in a file."""
 
 
+EXAMPLES = """\
+v010-adapter hooks list
+v010-adapter hooks match 4f1c                      # a container of this node
+v010-adapter hooks match -container pod.yaml -name nginx"""
+
+
 def parser() -> Parser:
     made = Parser(
         "hooks",
@@ -27,6 +33,7 @@ def parser() -> Parser:
         f"CONTAINER-ID is a container of this node, or the beginning of its id: crictl shows it. "
         f"{container_files.FORMS} Exit codes: 0 every hook is decided, 1 a hook file cannot be used, 2 unusable "
         f"arguments, {match.UNDECIDED} a hook is undecided.",
+        examples=EXAMPLES,
     )
     made.usage = (
         "v010-adapter hooks match [-h] CONTAINER-ID [OPTION ...]\n"

@@ -15,7 +15,7 @@ from v010_adapter.cli.check import nri
 from v010_adapter.cli.check.report import Item
 from v010_adapter.cli.install import forms, switch_nri
 from v010_adapter.cli.install.forms import Node
-from v010_adapter.cli.install.things import changes
+from v010_adapter.cli.install.things import File, changes
 from v010_adapter.host import paths
 from v010_adapter.host.paths import in_root
 from v010_adapter.monitoring.sanitize import show, show_json
@@ -27,7 +27,8 @@ LIST = "/etc/nri/v010-adapter.json"
 
 def parser() -> Parser:
     text = "Makes the runtime, or systemd, start the adapter, and prints what is left to do. You may run it again."
-    made = forms.parser("install", text)
+    examples = "v010-adapter install -dry-run    # what it would do\nv010-adapter install -external"
+    made = forms.parser("install", text, examples)
     text = "start the adapter as a service of systemd, beside the runtime; without it, the runtime launches the adapter"
     made.flag("external", text)
     text = f"the adapter's place among the node's NRI plugins, two digits (as installed; {forms.INDEX} at first)"
@@ -55,28 +56,30 @@ def main(options: Namespace) -> int:
     found = systems.present(node.root)
     nri_items = [item for system in found for item in nri.check(system, node.root)]
     restarts = any(one.is_change for one in actions if one.thing in drop_ins)
-    is_off = switch_nri.is_off(node.root, drop_ins if options.dry_run else [])
+    planned = drop_ins if options.dry_run else []
+    is_off = any(switch_nri.off(node.root, planned))
+    start = list(_start(node.root, planned, restarts=restarts, is_external=options.external))
     if options.output == "json":
-        things = [{"path": one.thing.path, "result": one.result, "changed": one.is_change} for one in actions]
+        things = [one.described for one in actions]
         told = {
             "problems": obstacles,
             "warnings": warnings,
-            "changed": any(thing["changed"] for thing in things),
+            "changed": any(one.is_change for one in actions),
             "things": things,
             "nri": [{"status": item.status, "text": str(item)} for item in nri_items],
-            "next": list(_start(node.root, restarts=restarts, is_external=options.external)),
+            "next": start,
         }
         show_json(told)
     elif not obstacles:
         for action in actions:
             action.show(dry_run=options.dry_run)
-        _tell(node, nri_items, restarts=restarts, is_external=options.external)
+        _tell(node, nri_items, start, is_external=options.external)
     return FINDINGS if obstacles or is_off else FINE
 
 
-def _tell(node: Node, nri_items: Sequence[Item], *, restarts: bool, is_external: bool) -> None:
+def _tell(node: Node, nri_items: Sequence[Item], start: Sequence[str], *, is_external: bool) -> None:
     show(*(f"{item.status:14}{item}" for item in nri_items))
-    show("", "To start it:", *(f"    {line}" for line in _start(node.root, restarts=restarts, is_external=is_external)))
+    show("", "To start it:", *(f"    {line}" for line in start))
     warning = "a runtime starts without a plugin whose program is gone, with one warning in its log"
     show("", f"Before you delete the program, run `{PROGRAM} uninstall`: {warning}.")
     own = [system for system in systems.present(node.root) if system.runtime == systems.CONTAINERD]
@@ -88,8 +91,11 @@ def _tell(node: Node, nri_items: Sequence[Item], *, restarts: bool, is_external:
         show("", text, *(f"    {line}" for line in commands))
 
 
-def _start(root: str, *, restarts: bool, is_external: bool) -> Iterator[str]:
-    """Yields the commands that start the adapter. `restarts`: whether the runtime must restart in any case."""
+def _start(root: str, drop_ins: Sequence[File], *, restarts: bool, is_external: bool) -> Iterator[str]:
+    """Yields what starts the adapter. `restarts`: whether the runtime must restart in any case."""
+    for system in switch_nri.off(root, drop_ins):
+        how = nri.obstacle(system, root) or nri.hint(system, root)
+        yield f"# switch NRI on in {system.name}: {how}; then restart it"
     if restarts or not is_external:
         yield f"systemctl restart {forms.services(root)}"
     if is_external:

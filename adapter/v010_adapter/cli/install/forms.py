@@ -38,8 +38,8 @@ class Node(NamedTuple):
     idx: str = INDEX
 
 
-def parser(command: str, description: str) -> Parser:
-    made = Parser(command, description)
+def parser(command: str, description: str, examples: str) -> Parser:
+    made = Parser(command, description, examples=examples)
     made.flag("dry-run", "only print what would be done")
     made.flag("root", "the root directory of the node's files (/)", metavar="DIR", default="/", type=os.path.abspath)
     return made

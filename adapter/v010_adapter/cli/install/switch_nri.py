@@ -51,12 +51,11 @@ def wanted(root: str) -> Iterator[File]:
                 yield file
 
 
-def is_off(root: str, planned: Sequence[File]) -> bool:
-    """Whether a runtime on this node says that NRI is off, and none of the planned drop-ins switches it on."""
+def off(root: str, planned: Sequence[File]) -> Iterator[System]:
+    """Yields the systems on this node that say that NRI is off, if none of the planned drop-ins switches it on."""
     with suppress(ConfigError):
-        off = [one for one in systems.present(root) if nri.is_on(one, nri.read(one, root)) is False]
-        return any(nri.drop_in(one, root) not in {file.path for file in planned} for one in off)
-    return False
+        found = [one for one in systems.present(root) if nri.is_on(one, nri.read(one, root)) is False]
+        yield from (one for one in found if nri.drop_in(one, root) not in {file.path for file in planned})
 
 
 def present(root: str) -> Iterator[File]:

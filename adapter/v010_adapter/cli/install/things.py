@@ -131,6 +131,11 @@ class Action(NamedTuple):
     def is_change(self) -> bool:
         return self.result in _PLANNED
 
+    @property
+    def described(self) -> dict[str, object]:
+        """The action for JSON."""
+        return {"path": self.thing.path, "result": self.result, "changed": self.is_change}
+
     def show(self, *, dry_run: bool) -> None:
         why = ": `install` has not made it, or it was changed" if self.result == "kept" else ""
         show(f"{_PLANNED.get(self.result, self.result) if dry_run else self.result:14}{self.thing.path}{why}")

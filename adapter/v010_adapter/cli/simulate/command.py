@@ -26,11 +26,18 @@ from v010_adapter.cli.terminal import BOLD
 from v010_adapter.errors import ConfigError
 from v010_adapter.monitoring.sanitize import show, show_json
 
+EXAMPLES = """\
+v010-adapter simulate ./my-plugin                  # the life of a pod
+v010-adapter simulate ./my-plugin -container pod.yaml -runtime cri-o/1.36.3
+v010-adapter simulate ./my-plugin -contract        # what runtimes rely on
+v010-adapter simulate ./my-plugin -pods 500        # a load
+v010-adapter simulate -legacy ./one-shot -event CreateContainer"""
 EMPTY_CONFIG = "legacy: {config: /proc/no-conf.json}\nhooks: {enabled: false}\n"
 """A configuration of the adapter that runs nothing. Without one it would run the plugins and hooks of this node."""
 
 
 def main(options: Namespace) -> int:
+    options.plugin = [*options.plugin, *options.programs]
     if contradiction := _contradiction(options):
         parser().error(contradiction)
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:  # otherwise the caller wants something else
@@ -96,7 +103,11 @@ def parser() -> Parser:
         "their answers, and shows how they change the container.",
         f"{container_files.FORMS} Without -events and -container, the events are those of a pod that was recorded on "
         "containerd.",
+        words="[PLUGIN ...]",
+        examples=EXAMPLES,
     )
+    text = "a plugin to launch, as with -plugin"
+    made.add_argument("programs", nargs="*", metavar="PLUGIN", help=text)
     text = "a plugin to launch; may be repeated; plugins are called in the order of NN"
     made.flag("plugin", text, metavar="[NN-NAME=]PATH", action="append", default=[])
     text = "a one-shot plugin to try without a configuration, as the adapter runs it; may be repeated"
@@ -130,7 +141,7 @@ def _contradiction(options: Namespace) -> str:
     launched = options.plugin or options.legacy or options.conf or options.hooks
     of_container = options.pod or options.name or options.command
     contradictions = {
-        "no plugin: use -plugin, -legacy, -conf, -hooks or -socket": not (launched or options.socket),
+        "no plugin: name one, or use -legacy, -conf, -hooks or -socket": not (launched or options.socket),
         "-legacy and -conf exclude each other": options.legacy and options.conf,
         "-event belongs to -legacy": options.event and not options.legacy,
         "-events and -container exclude each other": options.events and options.container,
