@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -52,8 +52,8 @@ def main() -> int:
     places = [(form, version) for version in arguments.nri for form in arguments.form]
     nodes = [(place, rows) for place in places for rows in plan(arguments, place[0])]
     failed = count = 0
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for table in pool.map(lambda of: list(on_one_node(*of)), nodes):
+    with ProcessPoolExecutor(os.cpu_count()) as pool:  # the limit of a wait needs a main thread
+        for table in pool.map(table_of, *zip(*nodes, strict=True)):
             for row in table:
                 outcome = "FAILED" if row.has_failed else "passed"
                 print(f"{row.form:8}  {row.version:7}  {row.what:38}  {outcome}  {row.seconds:5.1f} s  {row.result}")
@@ -90,6 +90,10 @@ def plan(arguments: argparse.Namespace, form: str) -> Iterator[Rows]:
     for rows in (of_program, *({what: row} for what, row in apart.items()), loop, beside):
         if chosen := {what: row for what, row in rows.items() if arguments.only in what}:
             yield chosen
+
+
+def table_of(place: tuple[str, str], rows: Rows) -> list[Row]:
+    return list(on_one_node(place, rows))
 
 
 def on_one_node(place: tuple[str, str], rows: Rows) -> Iterator[Row]:

@@ -266,6 +266,20 @@ def test_a_plugin_that_runs_at_a_stop_runs_once_though_one_adapter_reads_that_st
     assert len(play.runs("r")) == 1
 
 
+def test_a_delete_that_an_adapter_without_a_connection_tries_again_is_run_by_no_other(play: Play) -> None:
+    """Nobody sees that it is there: the others take their memory for all there is."""
+    first, _ = play.start(2)
+    play.begin("pod")
+    play.world.missing = {"p"}
+    play.stop("pod")
+    play.world.missing = set()
+    first.hang_up()
+    play.runtime.wants = lambda _: int  # type: ignore[method-assign, assignment]
+    play.begin("pod2")  # now the other one knows that it is alone, and reads the records
+    play.world.wait(60)
+    assert play.runs() == ["create pod by A0", "create pod2 by A1", "delete pod by A0"]
+
+
 def test_a_stop_that_waited_for_a_slow_create_ends_no_second_life(play: Play) -> None:
     play.start(2)
     play.dice.roll = play.dice.SLOW

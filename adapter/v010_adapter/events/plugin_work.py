@@ -132,7 +132,9 @@ class PluginWork(Work[PluginStep]):
         """
         self.has_lock = True
         try:
-            self._ledger.refresh(self.target, is_locked=True)
+            # An adapter that has lost its connection is not seen any more. It runs on, and tries its deletes again.
+            is_stale = self.turn is None or self.life.state is BLOCKED
+            self._ledger.refresh(self.target, is_locked=True, is_stale=is_stale)
             if self.kind == DELETE:
                 self._begin_deletes(fate)
             elif fate in SERVED_ELSEWHERE:

@@ -170,9 +170,12 @@ class Ledger:
 
     # Reading
 
-    def refresh(self, target: Target, *, is_locked: bool = False) -> None:
-        """Reads the file of an id, if it may have more than memory. `is_locked` is whether the caller has its lock."""
-        if self._is_shared or not self._is_read:
+    def refresh(self, target: Target, *, is_locked: bool = False, is_stale: bool = False) -> None:
+        """Reads the file of an id, if it may have more than memory, or if `is_stale` says so.
+
+        `is_locked` is whether the caller has the lock of the id.
+        """
+        if is_stale or self._is_shared or not self._is_read:
             record = self._records.get(target.id)
             self._read(record.name if record else records.name_of(target), target.id, is_locked=is_locked)
 
