@@ -110,7 +110,7 @@ def test_a_plugin_that_is_late_is_left_or_killed(node: Node) -> None:
     assert told["request"]["state"] == "create"
     assert (told["result"], told["ending"]) == ("", "still running")
     assert told["error"].startswith("plugin: late: no result within ")
-    assert told["log"][0].startswith("warning: late: pid "), told["log"]
+    assert told["log"][0].startswith("warning: late: container default/p1/c1 ("), told["log"]
     assert told["log"][0].endswith(" has no result in time: killed")
 
 

@@ -117,8 +117,8 @@ def serve(asked: socket.socket) -> None:
 
 def become(request: dict[str, Any], fds: list[int]) -> None:
     """Gives the process what an exec would have given it, and runs its code."""
-    high = [os.dup2(fd, 500 + index) for index, fd in enumerate(fds)]
-    os.closerange(0, 500)
+    high = [os.dup2(fd, 200 + index) for index, fd in enumerate(fds)]
+    os.closerange(0, 200)
     for _ in range(3):
         os.open(os.devnull, os.O_RDWR)
     for fd, number in zip(high, request["fds"], strict=True):

@@ -30,9 +30,9 @@ def after(shell: str, command: Sequence[str | Path] = (COMMAND,)) -> list[str | 
 def test_plugins_have_the_umask_022_and_the_daemons_limit_of_descriptors_and_the_daemon_more(node: Node) -> None:
     node.plugin("tells", f"(umask; ulimit -Sn) >'{node.path}/told'; echo '{{}}'")
     node.configure("tells")
-    daemon = node.spawn(after("umask 0177; ulimit -Sn 400")).handshake(node.settings())
+    daemon = node.spawn(after("umask 0177; ulimit -Sn 100")).handshake(node.settings())
     daemon.serves(start("ctr"))
-    assert (node.path / "told").read_text() == "0022\n400\n"
+    assert (node.path / "told").read_text() == "0022\n100\n"
     soft, hard = resource.prlimit(daemon.server, resource.RLIMIT_NOFILE)
     assert soft == hard
 

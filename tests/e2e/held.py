@@ -19,7 +19,7 @@ WAITS = f"""#!/bin/sh
 request=$(cat)
 name=$(printf %s "$request" | sed -n 's/.*"io[.]kubernetes[a-z.]*container[.-]name":"\\([^"]*\\)".*/\\1/p')
 case $request in *'"state":"delete"'*) name=$name-deleted; touch "{TOLD}/$name";; esac
-case $name in *-deleted|free*|"") echo '{{}}'; exit;; esac
+case $name in *-deleted|free*|POD|"") echo '{{}}'; exit;; esac
 touch "{TOLD}/$name.held"
 until [ -e "{TOLD}/$name.go" ]; do
   [ -e "{TOLD}/$name.refuse" ] && {{ echo '{{"error": "refused by its plugin"}}'; exit; }}

@@ -105,7 +105,7 @@ LATE_ONES = {
         f"with fail_create=False late_limit=30; plugins a=hold b=answer; create c1; a holds; late; logs {BEHIND};"
         f"+28.099; ran a create c1; +0.002; idle; ran b create c1; chain of b: ;"
         f"logs create of container c1: plugin: a: no result within 30.0 s (tolerated) |"
-        "a: pid N has no result in time: left to finish"
+        "a: container c1: pid N has no result in time: left to finish"
     ),
 }
 

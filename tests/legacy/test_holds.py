@@ -93,9 +93,8 @@ SCENARIOS = {
         TWO + "stop c2 -> -; stop pod2 -> -; settle; held ; let a; idle; held c1 starts; ran a create c1, b create c1"
     ),
     "a container that ends while it is held needs no further plugin": (
-        TWO
-        + "keeper gone c1; settle; held ; let a; idle; ran a create c1; logs a: pid N has no result in time: left to"
-        " finish; stop c1 -> ok; ran a delete c1"
+        TWO + "keeper gone c1; settle; held ; let a; idle; ran a create c1; "
+        "logs a: container c1: pid N has no result in time: left to finish; stop c1 -> ok; ran a delete c1"
     ),
     "a hold that the keeper has ended is over": (
         TWO + "keeper refused c1; settle; held ; let a; idle; ran a create c1; counts runs=1 failures=1"

@@ -200,7 +200,7 @@ class _LogCollector(logging.Handler):
             self.fields = fields
             self._on_run(fields)
         elif fields.get("stream") == "stderr":
-            self.stderr.append(record.getMessage().removeprefix(f"{fields['plugin']}: stderr: "))
+            self.stderr.append(record.getMessage().partition(": stderr: ")[2])
         elif record.levelno > logging.INFO or record.name != ConfigFile.__module__:  # not the list of plugins
             self.log.append(f"{record.levelname.lower()}: {record.getMessage()}")
 

@@ -141,7 +141,7 @@ def _contradiction(options: Namespace) -> str:
     launched = options.plugin or options.legacy or options.conf or options.hooks
     of_container = options.pod or options.name or options.command
     contradictions = {
-        "no plugin: name one, or use -legacy, -conf, -hooks or -socket": not (launched or options.socket),
+        "no plugin: name one, or use -plugin, -legacy, -conf, -hooks or -socket": not (launched or options.socket),
         "-legacy and -conf exclude each other": options.legacy and options.conf,
         "-event belongs to -legacy": options.event and not options.legacy,
         "-events and -container exclude each other": options.events and options.container,
