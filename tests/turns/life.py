@@ -144,7 +144,8 @@ class Program:
 
     def __init__(self, world: World, life: Life, program: Any, on_end: Callable[[Any], object], *_: object) -> None:
         world.point("spawn")
-        self.world, self.life, self.name, self._on_end = world, life, program.name, on_end
+        self.world, self.life, self._on_end = world, life, on_end
+        self.name = self.title = program.name
         self.stdout = b""
         self.started = world.clock.now
         self.pid = 1
