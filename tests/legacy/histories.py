@@ -157,7 +157,7 @@ class ConfFile:
         return self.now
 
 
-def _bug(message: str, *arguments: object) -> NoReturn:
+def _bug(message: str, *arguments: object, **_: object) -> NoReturn:
     """What the adapter logs as a bug of its own, and survives."""
     raise AssertionError(message % arguments)
 

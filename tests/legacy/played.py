@@ -8,6 +8,7 @@ from itertools import count
 from typing import Any
 
 from v010_adapter.base.loop import Timer
+from v010_adapter.monitoring.trace import UNTRACED
 
 
 class Clock:
@@ -62,6 +63,8 @@ class PlayedProgram:
         self.started = clock.time()
         self.pid = 1
         self.status: int | None = None
+
+        self.trace, self.title = UNTRACED, name
 
     @property
     def too_long(self) -> bool:
