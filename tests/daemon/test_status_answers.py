@@ -110,6 +110,7 @@ OWN_TEXT = {
     ("v010_adapter/cli/status.py", "_watch"): "clears the screen",
     ("v010_adapter/cli/terminal.py", "progress"): "clears its line",
     ("v010_adapter/cli/terminal.py", "show_line"): "replaces its line; the texts are its own",
+    ("v010_adapter/cli/version.py", "main"): "versions, which are the adapter's, Python's and NRI's",
 }
 
 

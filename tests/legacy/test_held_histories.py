@@ -36,6 +36,8 @@ class Hold:
         self.starts = self.is_ours = False
         """Whether the container was let go, and whether the adapter has ended the hold."""
         self.must_finish = False
+        self.before = 0
+        """The number of calls that had come when it ended: two may come at one moment."""
 
 
 class Holder(PlayedHolder):
@@ -90,6 +92,7 @@ class Holder(PlayedHolder):
     def _over(self, id_: str, *, starts: bool, is_ours: bool) -> None:
         hold = self.now.pop(id_)
         hold.ended, hold.starts, hold.is_ours = self._history.clock.now, starts, is_ours
+        hold.before = len(self._history.calls)
 
 
 class HeldHistory(History):
@@ -130,7 +133,7 @@ class HoldJudge(Judge):
         missing = [type_ for type_ in strict if not self.is_done(call, type_, hold.ended)]
         stops = [
             other.came
-            for other in self.history.calls[call.number + 1 :]
+            for other in self.history.calls[call.number + 1 : hold.before]
             if other.is_delete and not other.is_unasked and other.id in (call.id, call.pod)
         ]
         is_stopped = any(hold.begun <= came <= hold.ended for came in stops)
