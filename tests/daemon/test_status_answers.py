@@ -111,6 +111,8 @@ OWN_TEXT = {
     ("v010_adapter/cli/terminal.py", "progress"): "clears its line",
     ("v010_adapter/cli/terminal.py", "show_line"): "replaces its line; the texts are its own",
     ("v010_adapter/cli/version.py", "main"): "versions, which are the adapter's, Python's and NRI's",
+    ("v010_adapter/cli/arguments.py", "__call__"): "the same versions",
+    ("v010_adapter/cli/help.py", "main"): "texts of its own",
 }
 
 

@@ -17,7 +17,8 @@ CONF = Path("/etc/nri/held/conf.json")
 SETTINGS = f"legacy: {{config: {CONF}, holdLimit: 60}}\n"
 WAITS = f"""#!/bin/sh
 request=$(cat)
-name=$(printf %s "${{request%%,\\"labels\\":*}}" | sed -n 's/.*"io[.]kubernetes[a-z.]*container[.-]name":"\\([^"]*\\)".*/\\1/p')
+name=$(printf %s "${{request%%,\\"labels\\":*}}" |
+  sed -n 's/.*"io[.]kubernetes[a-z.]*container[.-]name":"\\([^"]*\\)".*/\\1/p')
 case $request in *'"state":"delete"'*) name=$name-deleted; touch "{TOLD}/$name";; esac
 case $name in *-deleted|free*|POD|"") echo '{{}}'; exit;; esac
 touch "{TOLD}/$name.held"
