@@ -151,7 +151,7 @@ def events(loop: SteppedLoop, tmp_path: Path, programs: Programs, monkeypatch: p
     for type_ in (AnswerBuilder, PluginWork, Edits, Process):
         monkeypatch.setattr(type_, "__init__", observed(type_))
     monkeypatch.setattr(collector, "begin", lambda: None)
-    monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)  # pytest keeps the arguments of each line
+    logging.disable(logging.CRITICAL)  # pytest keeps the arguments of each line
     gc.collect()
     gc.disable()
     before = {number for number in open_descriptors() if Path(f"/proc/self/fd/{number}").exists()}
@@ -159,6 +159,7 @@ def events(loop: SteppedLoop, tmp_path: Path, programs: Programs, monkeypatch: p
         yield made
         made.adapter.on_runtime_gone()
     finally:
+        logging.disable(logging.NOTSET)
         gc.enable()
         for number in open_descriptors() - before:  # an adapter closes them by its end
             with suppress(OSError):
