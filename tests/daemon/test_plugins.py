@@ -23,10 +23,10 @@ def test_a_late_create_fails_by_name_its_process_may_finish_and_its_delete_comes
     pid = gate.arrival()  # and it is blocked still
     assert (reply.code, reply.message.startswith("plugin: slow: no result within ")) == (Code.UNKNOWN, True)
     daemon.logged("ERROR create of container default/web/ctr (ctr): ", reply.message)
-    daemon.logged(f"WARNING slow: pid {pid} ", "left to finish")
+    daemon.logged(f"WARNING slow: container default/web/ctr (ctr): pid {pid} ", "left to finish")
     node.still_serves(daemon)
     gate.let_on()
-    daemon.logged(f"INFO slow: pid {pid}, which was left running, has ended: exit code 0")
+    daemon.logged("INFO slow: ", f": pid {pid}, which was left running, has ended: exit code 0")
     gate.let_on()
     node.configure("slow")
     daemon.serves(stop("ctr"))
