@@ -24,7 +24,7 @@ from nri.plugin import RESERVE
 from nri.runtimes import Runtime
 from v010_adapter.base.loop import Loop
 from v010_adapter.errors import NotAdjustable, Oversized
-from v010_adapter.events.plugin_work import PluginWork, Shared
+from v010_adapter.events.work import PluginWork, Shared
 from v010_adapter.hooks.facts import facts
 from v010_adapter.hooks.match import NamedHook
 from v010_adapter.hooks.model import Hook, When

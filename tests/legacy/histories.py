@@ -16,8 +16,7 @@ import pytest
 
 from nri import Context, Deferred, api
 from v010_adapter.errors import ConfigError, PluginError
-from v010_adapter.events.plugin_work import PluginWork
-from v010_adapter.events.queue import Queue
+from v010_adapter.events.work import PluginWork, Queue
 from v010_adapter.legacy.config import Config, Entry
 from v010_adapter.legacy.plan import PluginStep
 from v010_adapter.programs import process

@@ -17,8 +17,7 @@ import pytest
 
 from nri import api
 from v010_adapter.errors import ConfigError
-from v010_adapter.events.plugin_work import MAX_ERROR
-from v010_adapter.events.work import FIRST_PAUSE, LONGEST_PAUSE
+from v010_adapter.events.work import FIRST_PAUSE, LONGEST_PAUSE, MAX_ERROR
 from v010_adapter.legacy.fitness import unfit
 from v010_adapter.programs.runner import Outcome
 from v010_adapter.settings import LegacySettings, PluginSettings

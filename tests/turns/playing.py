@@ -8,7 +8,7 @@ import logging
 import os
 import shutil
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from math import inf
@@ -66,14 +66,9 @@ class HookBridge:
     def start(self, _: object) -> None:
         pass
 
-    def update(self, _: float) -> None:
-        pass
-
-    def inject(self, _: object, response: api.CreateContainerResponse, *__: object) -> list[Any]:
+    def on_creation(self, _: object, response: api.CreateContainerResponse, *__: object) -> Generator[None, None, Any]:
         response.adjust.annotations["h"] = "1"
-        return []
-
-    def precreate(self, _: object, __: object, response: api.CreateContainerResponse, ___: float) -> Any:
+        yield None
         return response
 
 
