@@ -15,10 +15,9 @@ from typing import Any
 from nri import cgroup
 from v010_adapter.base.loop import NO_TIMER, Loop, Timer
 from v010_adapter.events import reconcile
-from v010_adapter.events.fates import PAST, Turn
 from v010_adapter.events.pods import PodProcesses
 from v010_adapter.events.reconcile import Node
-from v010_adapter.events.turns import Turns
+from v010_adapter.events.turns import PAST, Turn, Turns
 from v010_adapter.events.work import PluginWork, Queue, Shared
 from v010_adapter.legacy.plan import DELETE, UPDATE
 from v010_adapter.legacy.request import Target

@@ -6,7 +6,7 @@ decides, and reports what programs, timers, other adapters and the runtime do. C
 
 THE WAY. A work is QUEUED until the earlier works of its id and of its pod are over (`queue`). Then `Turns.take` locks
 the id, or another adapter has it, and the work is BLOCKED and asks again. Whoever has the lock decides the fate of the
-event in the same act (`fates`): that names the programs. An event that another adapter has answered has none, a delete
+event in the same act (`turns`): that names the programs. An event that another adapter has answered has none, a delete
 has those that are still owed. The programs run one after the other. When none is left to run, the work is ENDING, until
 its answer has been sent and the programs that were left have ended. Then it is OVER: it gives the lock back, and the
 works that wait for it go on.

@@ -1,7 +1,7 @@
 """Serves a runtime that the adapter has joined: the way of each event, from the runtime's call to its answer.
 
 An event that another adapter has not served goes to the legacy plugins that run at it, as a `PluginWork`, and at a
-creation to the hooks. `life` has what may happen to a work; `fates` has which adapter serves an event.
+creation to the hooks. `life` has what may happen to a work; `turns` has which adapter serves an event.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from v010_adapter.base.loop import Loop
 from v010_adapter.errors import ConfigError, PluginError
 from v010_adapter.events import reconcile
 from v010_adapter.events.deletes import Deletes
-from v010_adapter.events.fates import SERVED_ELSEWHERE, State, Turn
 from v010_adapter.events.first_start import FirstStart
-from v010_adapter.events.turns import Turns
+from v010_adapter.events.turns import SERVED_ELSEWHERE, State, Turn, Turns
 from v010_adapter.events.work import PluginWork, Shared
 from v010_adapter.legacy.answer import with_updates
 from v010_adapter.legacy.pending_updates import PendingUpdates

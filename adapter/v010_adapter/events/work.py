@@ -20,7 +20,6 @@ from nri import Answer, Deferred, cgroup
 from nri.deferred import in_turn
 from v010_adapter.base.loop import NO_TIMER, Loop, Timer
 from v010_adapter.errors import NotAdjustable, Oversized, PluginError, ProgramError
-from v010_adapter.events.fates import PAST, REPEAT, SERVED_ELSEWHERE, Fate, Turn
 from v010_adapter.events.life import (
     AT_FAILURE,
     BLOCKED,
@@ -36,7 +35,7 @@ from v010_adapter.events.life import (
     Input,
     Life,
 )
-from v010_adapter.events.turns import Turns
+from v010_adapter.events.turns import PAST, REPEAT, SERVED_ELSEWHERE, Fate, Turn, Turns
 from v010_adapter.legacy import request, result
 from v010_adapter.legacy.answer import AnswerBuilder, with_updates
 from v010_adapter.legacy.config import Entry
