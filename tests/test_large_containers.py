@@ -37,7 +37,7 @@ from v010_adapter.legacy.request import MOST_KEPT
 from v010_adapter.monitoring.log_handlers import LineFormatter
 from v010_adapter.oci import sizes
 from v010_adapter.oci.spec import adjustment, apply, spec_from
-from v010_adapter.programs.runner import Runner
+from v010_adapter.programs.process import Runner
 from v010_adapter.settings import LegacySettings
 from v010_adapter.state.ledger import SLICE, Ledger
 

@@ -17,7 +17,7 @@ from v010_adapter.hooks.match import NamedHook, adjustment
 from v010_adapter.hooks.model import STAGES, Hook, When
 from v010_adapter.host import paths
 from v010_adapter.monitoring.trace import Trace
-from v010_adapter.programs.runner import Runner
+from v010_adapter.programs.process import Runner
 from v010_adapter.settings import HookFileSettings, HooksSettings
 
 from .hookdirs import PROGRAM, Watching, text

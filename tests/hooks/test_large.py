@@ -21,7 +21,7 @@ from v010_adapter.hooks.match import Matcher, NamedHook
 from v010_adapter.hooks.model import Hook, When
 from v010_adapter.oci import sizes
 from v010_adapter.programs.apart import LARGE, RESERVE, computed
-from v010_adapter.programs.runner import Runner
+from v010_adapter.programs.process import Runner
 from v010_adapter.settings import HooksSettings
 
 from ..processes import SteppedLoop, children, open_descriptors

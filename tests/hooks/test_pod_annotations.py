@@ -14,7 +14,7 @@ from nri.runtimes import Runtime
 from v010_adapter.events.hooks import HookBridge
 from v010_adapter.hooks.match import NamedHook
 from v010_adapter.hooks.model import Hook, When
-from v010_adapter.programs.runner import Runner
+from v010_adapter.programs.process import Runner
 from v010_adapter.settings import HooksSettings
 
 from .hookdirs import Watching, text

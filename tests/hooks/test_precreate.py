@@ -22,7 +22,7 @@ from v010_adapter.monitoring.trace import Trace, created
 from v010_adapter.oci.spec import spec_from
 from v010_adapter.programs.apart import RESERVE
 from v010_adapter.programs.children import children as children_of_daemon
-from v010_adapter.programs.runner import Runner
+from v010_adapter.programs.process import Runner
 
 from ..processes import Programs, SteppedLoop, children, open_descriptors
 

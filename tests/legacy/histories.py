@@ -222,7 +222,7 @@ class History:
         self._running: set[str] = set()
         self._gone: set[str] = set()
         """Pods and containers that the runtime has no longer: what becomes of these is in test_owed and `lives`."""
-        monkeypatch.setattr("v010_adapter.programs.runner.Process", self._spawn)
+        monkeypatch.setattr("v010_adapter.programs.process.Process", self._spawn)
         monkeypatch.setattr("v010_adapter.events.work.log.exception", _bug)
         monkeypatch.setattr("v010_adapter.legacy.find.find", self._find)
 

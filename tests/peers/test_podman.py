@@ -30,7 +30,7 @@ from v010_adapter.hooks.facts import facts
 from v010_adapter.hooks.match import NamedHook, adjustment
 from v010_adapter.monitoring.trace import UNTRACED
 from v010_adapter.oci.spec import apply, spec_from
-from v010_adapter.programs.runner import Runner
+from v010_adapter.programs.process import Runner
 from v010_adapter.settings import HooksSettings
 
 PACKAGES = {"podman": "podman", "conmon": "conmon", "runc": "runc", "busybox": "busybox-static"}

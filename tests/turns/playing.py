@@ -106,7 +106,7 @@ def playing(world: World) -> Iterator[None]:
     level, propagates = log.level, log.propagate
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("v010_adapter.legacy.plugins.ConfigFile", partial(ConfFile, world))
-        patch.setattr("v010_adapter.programs.runner.Process", partial(Program, world))
+        patch.setattr("v010_adapter.programs.process.Process", partial(Program, world))
         patch.setattr("v010_adapter.legacy.find.find", partial(_find, world))
         patch.setattr("v010_adapter.events.hooks.HookBridge", HookBridge)
         patch.setattr("v010_adapter.events.holder.Holder", lambda *_: Holder(world))

@@ -24,8 +24,7 @@ from v010_adapter.oci.sizes import refuse_oversized
 from v010_adapter.settings import HooksSettings
 
 if TYPE_CHECKING:
-    from v010_adapter.programs.process import Program
-    from v010_adapter.programs.runner import Runner
+    from v010_adapter.programs.process import Program, Runner
 
 log = logging.getLogger(__name__)
 

@@ -27,8 +27,7 @@ from v010_adapter.oci.fields_by_version import refuse_unknown
 from v010_adapter.oci.spec import adjustment, apply, outside_spec, spec_from
 from v010_adapter.oci.values import Spec
 from v010_adapter.programs import step
-from v010_adapter.programs.process import Process, Program
-from v010_adapter.programs.runner import Runner
+from v010_adapter.programs.process import Process, Program, Runner
 from v010_adapter.programs.step import Failure
 
 

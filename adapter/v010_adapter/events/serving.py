@@ -29,7 +29,7 @@ from v010_adapter.legacy.plugins import LegacyPlugins
 from v010_adapter.legacy.request import Target, of_event
 from v010_adapter.monitoring.trace import Trace, created, trace_of
 from v010_adapter.programs.apart import LARGE
-from v010_adapter.programs.runner import Account, Runner
+from v010_adapter.programs.process import Account, Runner
 from v010_adapter.settings import Settings
 from v010_adapter.state.ledger import Ledger
 
@@ -93,7 +93,7 @@ class Serving:
         self.serves = self._is_decided = False
         """Whether this adapter has served the last event; before that, whether it is alone. And if that is decided."""
         self._standby = self._made_standby()
-        self.runner = Runner(loop, self._standby)
+        self.runner = Runner(loop, self._standby.claim if self._standby is not None else lambda *_: None)
         self.plugins = LegacyPlugins(own.legacy, own.host_root)
         self.updates = PendingUpdates(loop)
         self.ledger = Ledger(loop, turns.directory)

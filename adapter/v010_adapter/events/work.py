@@ -23,6 +23,7 @@ from v010_adapter.errors import NotAdjustable, Oversized, PluginError, ProgramEr
 from v010_adapter.events.life import (
     AT_FAILURE,
     BLOCKED,
+    BUSY,
     ENDING,
     NEVER,
     PREPARING,
@@ -45,8 +46,7 @@ from v010_adapter.legacy.plugins import LegacyPlugins
 from v010_adapter.legacy.request import Target
 from v010_adapter.monitoring.logs import RUNS
 from v010_adapter.monitoring.trace import Trace
-from v010_adapter.programs.process import Process, Program
-from v010_adapter.programs.runner import DONE, FAILED, LATE, Outcome, Runner
+from v010_adapter.programs.process import DONE, FAILED, LATE, Outcome, Process, Program, Runner
 from v010_adapter.programs.step import Failure, Step
 from v010_adapter.state.ledger import Ledger
 
@@ -117,7 +117,7 @@ class Work(ABC, Generic[S]):
         self._process: Process | None = None
         self._deadline = self._limit = self._restart = NO_TIMER
         self._busy, self._pause = "", FIRST_PAUSE
-        """Why the current program, which is started again, could not be started; and the seconds until then."""
+        """Why the current program is BUSY, and the seconds until it is spawned again."""
         self.is_large = False
         """Whether requests are made and results are read in a child process."""
         self._large = "", 0.0
@@ -196,9 +196,8 @@ class Work(ABC, Generic[S]):
 
     def refuse(self, why: str) -> None:
         """The held container of the event must not start, or cannot start any more."""
-        is_starting = self.is_starting
         self._restart.cancel()
-        self._do(self.life.refuse(why, is_starting=is_starting))
+        self._do(self.life.refuse(why))
 
     def on_sent(self) -> None:
         """The runtime has got the answer, or never gets it."""
@@ -247,8 +246,8 @@ class Work(ABC, Generic[S]):
             except OSError as error:
                 reason = f"{program.path}: {error.strerror}"
                 if error.errno == errno.ETXTBSY and not self.life.is_answered:
-                    self._start_again_later(reason)
-                    return ()
+                    self._busy = reason
+                    return self.life.receive(Input.BEING_WRITTEN)
                 raise step.error(reason) from None
         except ProgramError as error:
             reason = error.reason
@@ -256,30 +255,20 @@ class Work(ABC, Generic[S]):
             log.exception("a bug: %s cannot be started", step.name, extra=self.trace.extra)
             reason = f"its start {_BUG}"
         else:
+            self._pause = FIRST_PAUSE
             self._feed(self._process)
             if step.policy.timeout or self.life.is_answered:
                 self._set_limit()
             return ()
-        return self._not_started(reason)
-
-    def _not_started(self, reason: str) -> Actions:
-        """The current program cannot be started; returns what follows."""
         self._pause = FIRST_PAUSE
-        is_logged = _safely(self, "a failed start", True, self._on_not_started, self._step)
+        is_logged = _safely(self, "a failed start", True, self._on_not_started, step)
         actions = self.life.not_started(reason)
         self._report(is_logged=is_logged)
         return actions
 
-    @property
-    def is_starting(self) -> bool:
-        """Whether the current program could not be started yet, and is started again."""
-        return self._restart.callback is not None
-
-    def _start_again_later(self, reason: str) -> None:
-        """Starts the current program again, until the event is due: an installer is writing it (ETXTBSY)."""
-        self._busy = reason
+    def _start_again_later(self) -> None:
         moment = self._runner.loop.time() + self._pause
-        self._restart = self._runner.loop.call_at(moment, lambda: self._do(self._start()))
+        self._restart = self._runner.loop.call_at(moment, lambda: self._do(self.life.receive(Input.PAUSE_IS_OVER)))
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
     def _feed(self, process: Process) -> None:
@@ -363,22 +352,22 @@ class Work(ABC, Generic[S]):
 
     def _on_time_up(self, why: str = "") -> None:
         """The event must be answered now: its time is up, or `why` says what else has happened."""
-        while self.is_starting:  # the next program may be one that an installer is writing, too
-            self._restart.cancel()
-            self._do(self._not_started(self._busy))
-        if self.life.is_answered:  # by that failure
-            return
         self._take_printed()
         if self.life.is_over:
             self._do(self.life.time_is_up(""))
             return
-        running, reason = self._step if self._process is not None else None, why or self._lateness()
-        since = self._runner.loop.time() - self._process.started if self._process is not None else math.inf
-        if self._slowest is not None and self._slowest.seconds > since:
-            reason += f": {self._slowest}"
+        if self.life.state is BUSY:
+            self._restart.cancel()
+            _safely(self, "a failed start", True, self._on_not_started, self._step)
+            late, reason = True, self._busy
+        else:
+            late, reason = self._process is not None, why or self._lateness()
+            since = self._runner.loop.time() - self._process.started if self._process is not None else math.inf
+            if self._slowest is not None and self._slowest.seconds > since:
+                reason += f": {self._slowest}"
         actions = self.life.time_is_up(reason)
         if self.life.state is not ENDING:
-            lateness = running.error(reason) if running else reason
+            lateness = self._step.error(reason) if late else reason
             after = (
                 "%s: %s; it goes on after the start" if self.life.was_held else "%s: %s; it goes on after the answer"
             )
@@ -473,6 +462,7 @@ def _let_work(work: Work[Any]) -> None:
 _ACTIONS: Mapping[Action, Callable[[Work[Any]], Actions | None]] = {
     Action.PREPARE: Work._begin_to_prepare,
     SPAWN: Work._start,
+    Action.PAUSE: Work._start_again_later,
     Action.SET_LIMIT: Work._set_limit,
     Action.FREE_RUNTIME: _free_runtime,
     Action.ANSWER: Work._answer,
@@ -708,7 +698,7 @@ class PluginWork(Work[PluginStep]):
 
     def give_up(self) -> None:
         """The process ends. A delete that runs counts as ended: its plugin has the request, and is left to finish."""
-        if self.life.state is RUNNING and not self.is_starting:
+        if self.life.state is RUNNING:
             self._on_done(self.life.steps[0])
 
     # What plugins get and answer
