@@ -18,7 +18,7 @@ import pytest
 from nri import api
 from v010_adapter.errors import ConfigError
 from v010_adapter.events.work import FIRST_PAUSE, LONGEST_PAUSE, MAX_ERROR
-from v010_adapter.legacy.fitness import unfit
+from v010_adapter.legacy.plugins import unfit
 from v010_adapter.programs.process import Outcome
 from v010_adapter.settings import LegacySettings, PluginSettings
 from v010_adapter.state.records import PREFIX
@@ -312,7 +312,7 @@ def test_a_failure_is_told_with_the_names_of_pod_and_container(node: Node, caplo
 
 def test_a_broken_conf_json_with_no_good_one_before_fails_creates(node: Node, caplog: pytest.LogCaptureFixture) -> None:
     node.conf_json.write_text("{")
-    reason = f"{node.conf_json}:1: unexpected end"
+    reason = f"{node.conf_json}:1:2: unexpected end"
     for id_ in ("c1", "c2"):
         with pytest.raises(ConfigError) as caught:
             node.create(id_)
@@ -339,7 +339,7 @@ def test_it_is_unfit_while_its_creates_would_fail_for_a_missing_program_or_list(
     node.plugin("b")
     assert why() == ""
     node.conf_json.write_text("{")
-    assert why() == f"{node.conf_json}:1: unexpected end"
+    assert why() == f"{node.conf_json}:1:2: unexpected end"
     assert why(**LENIENT) == ""
     node.configure("absent")
     assert why(plugins={"absent": PluginSettings(fail_create=False)}) == ""

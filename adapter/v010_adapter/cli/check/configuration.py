@@ -11,8 +11,7 @@ from contextlib import suppress
 from v010_adapter import settings
 from v010_adapter.cli import systems
 from v010_adapter.cli.arguments import PROGRAM
-from v010_adapter.cli.check.report import NOTE, OK, PROBLEM, Item
-from v010_adapter.errors import ConfigError
+from v010_adapter.cli.check.report import NOTE, OK, PROBLEM, Item, problem
 from v010_adapter.host.paths import in_root, is_binary, may_exist
 from v010_adapter.settings import HooksSettings, Settings
 
@@ -35,7 +34,7 @@ def read(file: str, root: str = "/") -> tuple[Settings, list[Item]]:
     if file and not config.file:
         raise errors[0]
     if errors:
-        return config, list(map(_problem, errors))
+        return config, list(map(problem, errors))
     return config, [Item(OK, "in order" if os.path.exists(path) else "does not exist: the defaults are used", path)]
 
 
@@ -79,12 +78,6 @@ def names(host_root: str) -> set[str]:
     """Returns the adapter's names in runtimes, with and without an index."""
     links = launched(host_root) or [f"00-{PROGRAM}"]
     return {name for link in links for name in (link, link.partition("-")[2])}
-
-
-def _problem(error: ConfigError) -> Item:
-    file, _, line = error.place.rpartition(":")
-    place = (file, int(line)) if file and line.isdigit() else (error.place, 0)
-    return Item(PROBLEM, error.reason, *place)
 
 
 def _drop_in(root: str) -> str:
