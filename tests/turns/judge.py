@@ -1,4 +1,4 @@
-"""What is promised of any history, written without a look at the code that keeps it; `fates` has what may go wrong."""
+"""What is promised of any history, written without a look at the code that keeps it; `turns` has what may go wrong."""
 
 from __future__ import annotations
 
