@@ -617,19 +617,26 @@ class PluginWork(Work[PluginStep]):
             return
         if now >= due:
             self._take_printed()
-        if not self.life.is_over and not self._is_stopped and self._hold(holder):
+        if not self.life.is_over and not self._is_stopped and self._hold(holder, due):
             self._runner.loop.call_at(max(due, now + MOST_PRINTED), self._look_for_printed)
         elif now < due:
             self.answer_by(due)
         else:
             self._on_time_up()
 
-    def _hold(self, holder: Holder) -> bool:
+    def _hold(self, holder: Holder, due: float) -> bool:
         """Holds the container, and tells the runtime that its event is over; returns False if that is not possible."""
         waits_for = self.life.steps[0].name if not self.after else ", ".join(map(str, self.after))
-        must_finish = self.life.must_finish
-        ended, trace = self._on_hold_ended, self.trace
-        if not holder.hold(self.target, str(self), waits_for, must_finish=must_finish, on_end=ended, trace=trace):
+        is_held = holder.hold(
+            self.target,
+            str(self),
+            waits_for,
+            due=due,
+            must_finish=self.life.must_finish,
+            on_end=self._on_hold_ended,
+            trace=self.trace,
+        )
+        if not is_held:
             return False
         self._holder = holder
         self._deadline = self._runner.loop.call_at(self._runner.loop.time() + holder.limit, self._on_time_up)
