@@ -21,7 +21,7 @@ from v010_adapter.events.work import FIRST_PAUSE, LONGEST_PAUSE, MAX_ERROR
 from v010_adapter.legacy.plugins import unfit
 from v010_adapter.programs.process import Outcome
 from v010_adapter.settings import LegacySettings, PluginSettings
-from v010_adapter.state.records import PREFIX
+from v010_adapter.state.ledger import PREFIX
 
 from .node import Node, a_container, a_pod, saying
 from .scenarios import FAIL, LATE, LIMIT, Player, done, logged
