@@ -88,8 +88,11 @@ class HookBridge:
 
         Raises Oversized, by `hooks.onFailure`, for a container that is too large, and a hook's PrecreateError.
         """
-        yield self._reader.update(due)
-        matching: _Matching = yield self._match(request, due, trace)
+        if (reading := self._reader.update(due)) is not None:
+            yield reading
+        matching = self._match(request, due, trace)
+        if isinstance(matching, Deferred):
+            matching = yield matching
         self._inject(matching, request, response, trace)
         precreate = [named for named in matching.hooks if PRECREATE in named.hook.stages]
         if precreate:

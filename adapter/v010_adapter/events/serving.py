@@ -17,8 +17,7 @@ from nri.events import subject_of
 from nri.runtimes import Runtime
 from v010_adapter.base.loop import Loop
 from v010_adapter.errors import ConfigError, PluginError
-from v010_adapter.events import reconcile
-from v010_adapter.events.deletes import Deletes
+from v010_adapter.events.deletes import Deletes, node_of
 from v010_adapter.events.first_start import FirstStart
 from v010_adapter.events.turns import SERVED_ELSEWHERE, State, Turn, Turns
 from v010_adapter.events.work import PluginWork, Shared
@@ -93,7 +92,7 @@ class Serving:
         self.serves = self._is_decided = False
         """Whether this adapter has served the last event; before that, whether it is alone. And if that is decided."""
         self._standby = self._made_standby()
-        self.runner = Runner(loop, self._standby.claim if self._standby is not None else lambda *_: None)
+        self.runner = Runner(loop, self._standby.claim if self._standby is not None else None)
         self.plugins = LegacyPlugins(own.legacy, own.host_root)
         self.updates = PendingUpdates(loop)
         self.ledger = Ledger(loop, turns.directory)
@@ -162,7 +161,7 @@ class Serving:
             _withhold((*request.pods, *request.containers), prefix)
         self.updates.existing = {container.id for container in request.containers}
         self.updates.flush_soon()
-        node = reconcile.node_of(request.pods, request.containers)
+        node = node_of(request.pods, request.containers)
         ours = [target for target in node.running if not (target.is_sandbox and self.plugins.sandboxes.runtime_runs)]
         self._pods_of_runtime = {target.id for target in node.running} - {target.id for target in ours}
         if not self._is_first or not self._first_start.is_due:

@@ -416,8 +416,8 @@ class Account:
 class Runner:
     """Spawns programs on a loop."""
 
-    def __init__(self, loop: Loop, claim: Claim = lambda *_: None) -> None:
-        """`claim` returns a process that stands by for a program, if there is one."""
+    def __init__(self, loop: Loop, claim: Claim | None = None) -> None:
+        """`claim` returns a process that stands by for a program, None if there is none."""
         self.loop = loop
         self.accounts: defaultdict[str, Account] = defaultdict(Account)
         """What has happened so far, by program."""
@@ -439,7 +439,7 @@ class Runner:
             extra = trace.extra_with(plugin=name, stream="stderr")
             printed.debug("%s: stderr: %s", trace.title(name), line, extra=extra)
 
-        process = self._claim(program, on_exit, log_stderr)
+        process = self._claim(program, on_exit, log_stderr) if self._claim is not None else None
         if process is None:
             if trace.parent and program.takes_trace:
                 program = program._replace(environ={**program.environ, "TRACEPARENT": trace.parent})
