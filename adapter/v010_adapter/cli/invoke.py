@@ -26,7 +26,7 @@ from v010_adapter.cli.simulate import script
 from v010_adapter.cli.simulate.play import Scene
 from v010_adapter.cli.simulate.trial import Scratch
 from v010_adapter.cli.simulate.view import TextView, as_json, milliseconds
-from v010_adapter.cli.terminal import DIM
+from v010_adapter.cli.terminal import DIM, show, show_json
 from v010_adapter.container_files.recording import Recorded
 from v010_adapter.daemon.adapter import reserve
 from v010_adapter.daemon.process_setup import become_daemon
@@ -37,7 +37,6 @@ from v010_adapter.host.trust import off
 from v010_adapter.legacy.config import ConfigFile, Entry, read
 from v010_adapter.legacy.plan import DELETE, ORIGINAL, STATES, Plans
 from v010_adapter.legacy.request import of_event
-from v010_adapter.monitoring.sanitize import show, show_json
 from v010_adapter.oci.spec import apply, spec_from
 from v010_adapter.programs.process import STILL_RUNNING
 from v010_adapter.settings import PluginSettings, Settings

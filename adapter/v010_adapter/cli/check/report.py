@@ -10,8 +10,8 @@ from typing import NamedTuple
 from nri.text import printable
 from v010_adapter.cli import terminal
 from v010_adapter.cli.arguments import count
+from v010_adapter.cli.terminal import show, show_json
 from v010_adapter.errors import ConfigError
-from v010_adapter.monitoring.sanitize import show, show_json
 
 OK, NOTE, PROBLEM = "ok", "note", "problem"
 

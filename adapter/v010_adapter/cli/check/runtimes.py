@@ -18,7 +18,7 @@ from v010_adapter.cli.systems import CONTAINERD, CRIO, System
 from v010_adapter.daemon import guard
 from v010_adapter.errors import PluginError
 from v010_adapter.host.mount_namespace import programs_namespace
-from v010_adapter.host.paths import in_root, may_exist
+from v010_adapter.host.paths import in_root
 from v010_adapter.host.trust import off
 from v010_adapter.legacy.config import Config, read
 from v010_adapter.legacy.find import SYSTEM_PATH, Programs
@@ -68,7 +68,7 @@ def check(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[Item]
         yield Item(OK, "a runtime serves NRI here", config.socket)
     elif exists:
         yield Item(NOTE, "no process listens: no runtime serves NRI here", config.socket)
-    elif may_exist(config.socket):
+    elif systems.may_exist(config.socket):
         yield Item(PROBLEM, os.strerror(errno.EACCES), config.socket)
     else:
         yield Item(NOTE, "does not exist: no runtime serves NRI here", config.socket)
