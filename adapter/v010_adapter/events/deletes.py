@@ -17,7 +17,7 @@ from nri import cgroup
 from nri.proto import nri_pb2 as api
 from v010_adapter.base.loop import NO_TIMER, Loop, Timer
 from v010_adapter.events.turns import PAST, Turn, Turns
-from v010_adapter.events.work import PluginWork, Queue, Shared
+from v010_adapter.events.work import PluginWork, Queue, WorkTools
 from v010_adapter.legacy import request
 from v010_adapter.legacy.plan import DELETE, UPDATE
 from v010_adapter.legacy.request import Labels, Target
@@ -34,8 +34,8 @@ FIRST_RETRY, LAST_RETRY = 10.0, 600.0
 class Deletes:
     """Sees to it that each delete that is owed runs."""
 
-    def __init__(self, loop: Loop, shared: Shared, turns: Turns) -> None:
-        self._shared, self._plugins, self.ledger = shared, shared.plugins, shared.ledger
+    def __init__(self, loop: Loop, tools: WorkTools, turns: Turns) -> None:
+        self._tools, self._plugins, self.ledger = tools, tools.plugins, tools.ledger
         self.queue = Queue(loop, turns, self._on_over)
         self._loop, self._turns = loop, turns
         self._pods = PodProcesses(loop, self._on_pod_end)
@@ -72,7 +72,7 @@ class Deletes:
         is_for_owed_only = self._plugins.plans.is_for_owed_only(event, entries, is_sandbox=target.is_sandbox)
         if is_for_owed_only and not self._will_be_owed(target.id):
             return None
-        return PluginWork(self._shared, event, target, None, message=message, entries=entries, turn=turn, trace=trace)
+        return PluginWork(self._tools, event, target, None, message=message, entries=entries, turn=turn, trace=trace)
 
     def submit(self, work: PluginWork) -> None:
         """Runs a work when its turn comes."""
@@ -104,23 +104,23 @@ class Deletes:
         if id_ not in self._retries:
             log.info("%s has gone without an event: its delete comes now", target, extra=target.named.extra)
         event = "StopPodSandbox" if target.is_sandbox else "StopContainer"
-        self.submit(PluginWork(self._shared, event, target, None))
+        self.submit(PluginWork(self._tools, event, target, None))
 
-    def reconcile(self, node: Node, ours: Sequence[Target]) -> None:
+    def reconcile(self, listed: Listed, ours: Sequence[Target]) -> None:
         """Runs the deletes of what has ended without a connection. Creates are not made up for.
 
-        `node` is what the runtime has. `ours` are the live pods and containers whose plugins this adapter runs.
+        `listed` is what the runtime has. `ours` are the live pods and containers whose plugins this adapter runs.
         The records are read first, in slices, between which events are served.
         """
         self._named = set()
-        self.ledger.read_all(lambda: self._compare(node, ours))
+        self.ledger.read_all(lambda: self._compare(listed, ours))
 
     def on_runtime_gone(self) -> None:
         """No event names an id any more: the next Synchronize decides anew what has gone."""
         self._named, self._absent = None, set()
         self._second_look.cancel()
 
-    def _compare(self, node: Node, ours: Sequence[Target]) -> None:
+    def _compare(self, listed: Listed, ours: Sequence[Target]) -> None:
         named, is_read = self._named, self.ledger.is_read
         if named is None:
             return  # the connection has ended
@@ -128,12 +128,12 @@ class Deletes:
         if is_read:
             self._log_without_create([target for target in ours if target.id not in named])
         if self._plugins.runtime.habits.hides_earlier_pods:
-            pids = dict.fromkeys(node.unclear, 0)
+            pids = dict.fromkeys(listed.unclear, 0)
             if self._plugins.sees_pods:
                 pids |= {target.id: target.pid for target in ours if target.is_sandbox}
             for id_ in filter(pids.__contains__, self._ids()):
                 self._watch(id_, pids[id_])
-        stopped, absent = due([id_ for id_ in self._ids() if id_ not in named], node)
+        stopped, absent = due([id_ for id_ in self._ids() if id_ not in named], listed)
         self._run_all(stopped)
         self._absent = set(absent)
         if self._absent:  # a process that was stopped reads the events before it looks
@@ -257,7 +257,7 @@ class PodProcesses:
 _RUNNING = (api.CONTAINER_RUNNING, api.CONTAINER_PAUSED)
 
 
-class Node(NamedTuple):
+class Listed(NamedTuple):
     """The pods and containers that a runtime has."""
 
     running: list[Target]
@@ -270,7 +270,7 @@ class Node(NamedTuple):
     """Ids of pods without a process and without running containers: stopped ones, or pods of CRI-O."""
 
 
-def node_of(pods: Iterable[api.PodSandbox], containers: Iterable[api.Container]) -> Node:
+def listed_by(pods: Iterable[api.PodSandbox], containers: Iterable[api.Container]) -> Listed:
     """Returns what a Synchronize tells."""
     by_id = {pod.id: pod for pod in pods}
     labels = {id_: Labels(pod) for id_, pod in by_id.items()}
@@ -281,7 +281,7 @@ def node_of(pods: Iterable[api.PodSandbox], containers: Iterable[api.Container])
     used = {container.pod_sandbox_id for container in running}
     alive = [pod for pod in by_id.values() if pod.pid or pod.id in used]
     targets = [*map(request.of_pod, alive), *(_target(container, by_id, labels) for container in running)]
-    return Node(targets, created, frozenset(others), frozenset(by_id.keys() - {pod.id for pod in alive}))
+    return Listed(targets, created, frozenset(others), frozenset(by_id.keys() - {pod.id for pod in alive}))
 
 
 def _target(container: api.Container, pods: Mapping[str, api.PodSandbox], labels: Mapping[str, Labels]) -> Target:
@@ -289,10 +289,10 @@ def _target(container: api.Container, pods: Mapping[str, api.PodSandbox], labels
     return request.of_container(container, pods.get(id_) or api.PodSandbox(id=id_), labels.get(id_))
 
 
-def due(owed: Collection[str], node: Node) -> tuple[list[str], list[str]]:
+def due(owed: Collection[str], listed: Listed) -> tuple[list[str], list[str]]:
     """Returns which of the ids that are owed a delete have stopped, and which the runtime does not list.
 
     The others live, or the runtime will say when they stop. If no event names one that is not listed soon, it has gone.
     """
-    listed = {target.id for target in node.running} | node.created | node.unclear | node.stopped
-    return [id_ for id_ in owed if id_ in node.stopped], [id_ for id_ in owed if id_ not in listed]
+    ids = {target.id for target in listed.running} | listed.created | listed.unclear | listed.stopped
+    return [id_ for id_ in owed if id_ in listed.stopped], [id_ for id_ in owed if id_ not in ids]

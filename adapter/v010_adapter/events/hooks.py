@@ -164,7 +164,7 @@ class HookBridge:
             response.adjust.annotations.update({key: matching.annotations[key] for key in keys})
         if matching.hooks:
             # After the answer: the runtime waits for it.
-            self._loop.call_soon(partial(self._note, matching.hooks, request, of_plugins, trace))
+            self._loop.call_soon(partial(self._log_injected, matching.hooks, request, of_plugins, trace))
 
     def _run_precreate(
         self,
@@ -205,7 +205,7 @@ class HookBridge:
             if PRECREATE in named.hook.stages:
                 yield precreate.program(named, self._host_root), self._settings.standby
 
-    def _note(
+    def _log_injected(
         self,
         matching: Sequence[NamedHook],
         request: api.CreateContainerRequest,

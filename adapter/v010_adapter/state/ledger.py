@@ -50,7 +50,7 @@ _FORMAT = re.compile(rb'\{"format":(\d+),')
 PREFIX = "+"
 """How the names of all files begin."""
 
-Key: TypeAlias = tuple[str, int]
+EntryKey: TypeAlias = tuple[str, int]
 """The key of an entry of conf.json."""
 
 
@@ -72,9 +72,9 @@ class Record:
         """As its creates knew it. What a Synchronize has told has NRI's messages until `cut`."""
         self.name = name_of(target)
         """The name of its file."""
-        self.owed: dict[Key, Create] = {}
+        self.owed: dict[EntryKey, Create] = {}
         """The creates whose delete has not begun."""
-        self.running: dict[Key, Create] = {}
+        self.running: dict[EntryKey, Create] = {}
         """The creates whose delete has begun in this process. For other processes they are owed."""
 
     def cut(self) -> None:
@@ -88,7 +88,7 @@ class Record:
 
     def add(self, entry: Entry, at: float) -> bool:
         """Adds a create; returns whether its plugin was owed no delete. Else only the moment is new."""
-        key = entry[:2]  # its key
+        key = entry.type, entry.number
         earlier = self.owed.get(key)
         self.owed[key] = Create(entry if earlier is None else earlier.entry, at)
         return earlier is None
@@ -115,23 +115,23 @@ class Ledger:
         self._directory = directory
         self._records: dict[str, Record] = {}
         self._unwritten: dict[str, Record] = {}
-        """The records whose file is not as it should be. Some have been forgotten: their file is to be removed."""
+        """The records whose file must be written again, or removed: those of forgotten ids."""
         self._uncut: list[Record] = []
-        """The records that have NRI's messages, and whose file is as it should be."""
+        """The records that still have NRI's messages. Their files need no writing."""
         self._is_shared = False
         """Whether another adapter may write records."""
         self._is_read = False
-        """Whether all files have been read since that was so."""
+        """Whether all files have been read since another adapter may have written some."""
         self._foreign: set[str] = set()
         """The names of the files that another version of the adapter has written, in another format."""
         self._on_read: list[Callable[[], object]] = []
         self._has_told_read = False
-        """Whether these have been called already, when not all files could be read."""
+        """Whether `_on_read` has been called once already, because some files could not be read."""
         self._on_written: list[Callable[[], object]] = []
-        self._work: Iterator[int] | None = None
-        """What makes, writes and reads records, and yields the bytes of each: it runs in slices."""
+        self._upkeep: Iterator[int] | None = None
+        """Makes, writes and reads records in slices, and yields the bytes of each; None if nothing is to be done."""
         self._timer = NO_TIMER
-        """When that begins again."""
+        """Begins the upkeep again, after an error of the disk."""
         self.fault = ""
         """Why a kill of this process would forget what is owed, or repeat what is done; empty if it would not."""
         self.on_fault: Callable[[bool], object] = lambda is_so: None
@@ -157,7 +157,7 @@ class Ledger:
         """Returns the ids that are owed a delete."""
         return [id_ for id_, record in self._records.items() if record.owed]
 
-    def keys(self, id_: str, since: float) -> set[Key]:
+    def keys(self, id_: str, since: float) -> set[EntryKey]:
         """Returns the plugins whose creates of an id have been noted since a moment."""
         record = self._records.get(id_)
         return {key for key, create in record.owed.items() if create.at >= since} if record is not None else set()
@@ -193,8 +193,8 @@ class Ledger:
     def keep_later(self, target: Target) -> None:
         """Keeps what a Synchronize tells of an id without a record. There may be thousands: it is made in slices."""
         self._uncut.append(self._records.setdefault(target.id, Record(target)))
-        if self._work is None:
-            self._begin_work()
+        if self._upkeep is None:
+            self._begin_upkeep()
 
     def add(self, target: Target, entry: Entry) -> None:
         """Notes that a plugin's create is started. Of a plugin that is owed a delete, only the moment is new."""
@@ -263,7 +263,7 @@ class Ledger:
         self._is_read = False
         if then is not None:
             self._on_read, self._has_told_read = [then], False
-        self._begin_work()
+        self._begin_upkeep()
 
     def _names(self, prefix: str) -> list[str] | None:
         """Returns the names of files that begin with a prefix; None if they cannot be read."""
@@ -330,7 +330,7 @@ class Ledger:
 
     def _write_later(self, record: Record) -> None:
         self._unwritten[record.target.id] = record
-        self._begin_work_later()
+        self._begin_upkeep_later()
 
     def _write_all_later(self) -> None:
         """The directory is a new one. Of what other adapters have written there, they know more."""
@@ -342,7 +342,7 @@ class Ledger:
     def when_written(self, callback: Callable[[], object]) -> None:
         """Calls back when no file is to be written: at once, if they are few."""
         self._on_written.append(callback)
-        self._begin_work()
+        self._begin_upkeep()
         self._is_done(self._write_each())
 
     @property
@@ -379,17 +379,17 @@ class Ledger:
 
     # In slices, between which events are served
 
-    def _begin_work_later(self) -> None:
-        if self._work is None and self._timer.callback is None:
-            self._timer = self._loop.call_at(self._loop.time() + RETRY, self._begin_work)
+    def _begin_upkeep_later(self) -> None:
+        if self._upkeep is None and self._timer.callback is None:
+            self._timer = self._loop.call_at(self._loop.time() + RETRY, self._begin_upkeep)
 
-    def _begin_work(self) -> None:
+    def _begin_upkeep(self) -> None:
         self._timer.cancel()
-        self._work = work = self._all_work()
+        self._upkeep = work = self._all_upkeep()
         self._loop.call_soon(partial(self._go_on, work))
 
     def _go_on(self, work: Iterator[int]) -> None:
-        if work is self._work and not self._is_done(work):
+        if work is self._upkeep and not self._is_done(work):
             self._loop.call_soon(partial(self._go_on, work))
 
     def _is_done(self, work: Iterator[int]) -> bool:
@@ -401,14 +401,14 @@ class Ledger:
                 return False
         return True
 
-    def _all_work(self) -> Iterator[int]:
+    def _all_upkeep(self) -> Iterator[int]:
         yield from self._cut_each()
         yield from self._write_each()
         if not self._is_read:
             yield from self._read_each()
-        self._work = None
+        self._upkeep = None
         if self._unwritten or not self._is_read:
-            self._begin_work_later()
+            self._begin_upkeep_later()
         elif self.fault:
             log.info("the records have all that is owed again")
             self.fault = ""
@@ -431,7 +431,7 @@ class Ledger:
 
     def _complain(self, error: OSError, name: str = "") -> None:
         """Logs, once, what is not kept. That the directory cannot be used is told by `turns`."""
-        self._begin_work_later()
+        self._begin_upkeep_later()
         if self._directory.fd >= 0:
             text = f"{self._directory.path}/{name}: {reason_of(error)}: {FORGOTTEN}"
             if not self.fault:
