@@ -17,7 +17,7 @@ OLDEST, NEWEST = "containerd-1.7.35", "containerd-2.4.2"
 ONLY = {
     **dict.fromkeys(("guarded", "from-adapter", "from-1.6"), (OLDEST, NEWEST)),
     "hooks": (NEWEST, "cri-o-1.34.0"),
-    **dict.fromkeys(("installing", "large", "on-k3s", "from-injector", "traced"), (NEWEST,)),
+    **dict.fromkeys(("installing", "large", "on-k3s", "without-list", "from-injector", "traced"), (NEWEST,)),
     "from-cri-o": ("cri-o-1.34.0",),
     "held": (OLDEST, NEWEST, "cri-o-1.34.0"),
     "holding": (OLDEST, NEWEST, "cri-o-1.34.0"),

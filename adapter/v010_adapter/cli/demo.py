@@ -148,8 +148,9 @@ def _show(demo: Demo, verbose: bool, color: str) -> None:
                 if line not in runs and (("plugin" in line and verbose) or line["level"] in PROBLEMS):
                     view.detail(f"log       {line['level']}: {line['message']}")
             for named, matched, reason in demo.decisions() if scene.outcome.event == "CreateContainer" else ():
-                text = f"hook      {named.file:20} {'yes' if matched else 'no'}: {reason}"
-                view.detail(text, GREEN if matched else DIM)
+                head = f"hook      {named.file:19} "
+                text = f"{MARGIN}{head}{'yes' if matched else 'no'}: {reason}"
+                view.line(text, GREEN if matched else DIM, more=len(head))
     view.close(demo.problems)
     view.line("In full: v010-adapter demo -v. Next: README.md, Install it on a node.")
 

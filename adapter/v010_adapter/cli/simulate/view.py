@@ -75,7 +75,8 @@ class TextView:
         if outcome.error:
             self.line(f"{MARGIN}FAILED: {outcome.error}", RED)
         for path, value, style in _changes_of(scene):
-            self.detail(f"{terminal.shortened(printable(self._brief(path)), self._width // 2)}  {value}", style)
+            place = terminal.shortened(printable(self._brief(path)), self._width // 2)
+            self.detail(f"{place}  {value}".rstrip(), style)
         for update in outcome.update:
             self.detail(f"update of {update.container_id}: {json.dumps(to_dict(update.linux.resources))}")
 
