@@ -15,6 +15,7 @@ from typing import Any
 import v010_adapter
 from nri.testing import Flavour, PluginFile
 from v010_adapter.cli.arguments import FINDINGS, FINE, PROGRAM, Parser
+from v010_adapter.cli.hooks.explain import Decision, explain
 from v010_adapter.cli.simulate import trial
 from v010_adapter.cli.simulate.play import Play, Scene
 from v010_adapter.cli.simulate.script import pod_life
@@ -23,7 +24,6 @@ from v010_adapter.cli.simulate.view import MARGIN, TextView, milliseconds
 from v010_adapter.cli.terminal import BOLD, DIM, GREEN, RED
 from v010_adapter.hooks.directory import Directories
 from v010_adapter.hooks.facts import facts
-from v010_adapter.hooks.match import Decision
 from v010_adapter.host.trust import off
 from v010_adapter.settings import HooksSettings
 
@@ -103,7 +103,7 @@ class Demo:
 
     def decisions(self) -> list[Decision]:
         hooks = Directories(HooksSettings(directories=(str(self._root / "hooks.d"),), watch=False, trust=off))
-        return hooks.current().explain(facts(self._creation.pod, self._creation.container))
+        return explain(hooks.current(), facts(self._creation.pod, self._creation.container))
 
 
 def _configuration(root: Path) -> Json:
@@ -134,6 +134,7 @@ def _log_line(line: str) -> Json:
 
 def _show(demo: Demo, verbose: bool, color: str) -> None:
     view = TextView(sys.stdout, full=verbose, color=color, brief=demo.brief)
+    label = f"{'hook':10}"
     view.line("The life of a pod, with sample plugins and hooks under v010-adapter", BOLD)
     with closing(demo.steps()) as steps:
         for scene, lines in steps:
@@ -148,9 +149,8 @@ def _show(demo: Demo, verbose: bool, color: str) -> None:
                 if line not in runs and (("plugin" in line and verbose) or line["level"] in PROBLEMS):
                     view.detail(f"log       {line['level']}: {line['message']}")
             for named, matched, reason in demo.decisions() if scene.outcome.event == "CreateContainer" else ():
-                head = f"hook      {named.file:19} "
-                text = f"{MARGIN}{head}{'yes' if matched else 'no'}: {reason}"
-                view.line(text, GREEN if matched else DIM, more=len(head))
+                text = f"{MARGIN}{label}{named.file:20} {'yes' if matched else 'no'}: {reason}"
+                view.line(text, GREEN if matched else DIM, more=len(label))
     view.close(demo.problems)
     view.line("In full: v010-adapter demo -v. Next: README.md, Install it on a node.")
 
