@@ -205,7 +205,7 @@ def play_held_kills(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
 
 
 def of_guide(guide: str) -> Run:
-    has_legacy = guide in ("installing", "on-k3s", "from-adapter", "from-1.6")
+    has_legacy = guide in ("installing", "on-k3s", "without-list", "from-adapter", "from-1.6")
     return Run(
         "the commands of the guide",
         lambda _: has_legacy and install_legacy(SETUPS["etc"]),
