@@ -24,7 +24,7 @@ from nri.plugin import RESERVE
 from nri.runtimes import Runtime
 from v010_adapter.base.loop import Loop
 from v010_adapter.errors import NotAdjustable, Oversized
-from v010_adapter.events.plugin_work import PluginWork, Shared
+from v010_adapter.events.work import PluginWork, Shared
 from v010_adapter.hooks.facts import facts
 from v010_adapter.hooks.match import NamedHook
 from v010_adapter.hooks.model import Hook, When
@@ -37,7 +37,7 @@ from v010_adapter.legacy.request import MOST_KEPT
 from v010_adapter.monitoring.log_handlers import LineFormatter
 from v010_adapter.oci import sizes
 from v010_adapter.oci.spec import adjustment, apply, spec_from
-from v010_adapter.programs.runner import Runner
+from v010_adapter.programs.process import Runner
 from v010_adapter.settings import LegacySettings
 from v010_adapter.state.ledger import SLICE, Ledger
 

@@ -13,7 +13,7 @@ import pytest
 
 from v010_adapter.errors import PluginError
 from v010_adapter.host import paths
-from v010_adapter.programs.runner import Outcome
+from v010_adapter.programs.process import Outcome
 
 from ..processes import Fifo, Programs, SteppedLoop, children, gone
 from .conftest import GOOD, Stage, said

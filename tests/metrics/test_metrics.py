@@ -22,7 +22,7 @@ from v010_adapter.daemon.states import Origin
 from v010_adapter.monitoring.endpoints import Endpoints
 from v010_adapter.monitoring.metrics import PREFIX, families, serve
 from v010_adapter.monitoring.times import Histogram
-from v010_adapter.programs.runner import Account, Outcome
+from v010_adapter.programs.process import Account, Outcome
 from v010_adapter.settings import Settings
 
 from ..processes import SteppedLoop

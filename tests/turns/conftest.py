@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from v010_adapter.events.fates import Fate, State, Turn
-from v010_adapter.events.turns import Turns
+from v010_adapter.events.turns import Fate, State, Turn, Turns
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from v010_adapter.events import fates
-from v010_adapter.events.fates import DONE, FATES, MINE, PAST, REPEAT, Fate, Note, State, Turn
+from v010_adapter.events import turns
+from v010_adapter.events.turns import DONE, FATES, MINE, PAST, REPEAT, Fate, Note, State, Turn
 from v010_adapter.state.turns_file import PLACE
 
 from ..test_docs import DOCS
@@ -66,6 +66,6 @@ def test_a_note_is_for_its_event_or_for_a_later_one_of_the_id(
 
 def test_the_page_for_developers_and_the_theory_have_this_table() -> None:
     names = {"none": None, **{state.name: state for state in State}}
-    for text in ((DOCS / "development.md").read_text(), fates.__doc__ or ""):
+    for text in ((DOCS / "development.md").read_text(), turns.__doc__ or ""):
         rows = re.findall(r"^\W*(none|[A-Z]+)\b[ a-z]*\W+(MINE|REPEAT|DONE|PAST)\b", text, re.MULTILINE)
         assert {names[note]: Fate[fate] for note, fate in rows} == dict(FATES)

@@ -12,8 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from v010_adapter.events import turns
-from v010_adapter.events.fates import DONE, MINE, PAST, REPEAT, State, Turn
-from v010_adapter.events.turns import obstacle_in, owners_in, stranger
+from v010_adapter.events.turns import DONE, MINE, PAST, REPEAT, State, Turn, obstacle_in, owners_in, stranger
 from v010_adapter.state import turns_file
 from v010_adapter.state.turns_file import JOINED, PLACE, TABLE, TurnsFile
 

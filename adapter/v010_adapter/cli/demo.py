@@ -15,6 +15,7 @@ from typing import Any
 import v010_adapter
 from nri.testing import Flavour, PluginFile
 from v010_adapter.cli.arguments import FINDINGS, FINE, PROGRAM, Parser
+from v010_adapter.cli.hooks.explain import Decision, explain
 from v010_adapter.cli.simulate import trial
 from v010_adapter.cli.simulate.play import Play, Scene
 from v010_adapter.cli.simulate.script import pod_life
@@ -23,7 +24,6 @@ from v010_adapter.cli.simulate.view import TextView, milliseconds
 from v010_adapter.cli.terminal import BOLD, DIM, GREEN, RED
 from v010_adapter.hooks.directory import Directories
 from v010_adapter.hooks.facts import facts
-from v010_adapter.hooks.match import Decision
 from v010_adapter.host.trust import off
 from v010_adapter.settings import HooksSettings
 
@@ -98,7 +98,7 @@ class Demo:
 
     def decisions(self) -> list[Decision]:
         hooks = Directories(HooksSettings(directories=(str(self._root / "hooks.d"),), watch=False, trust=off))
-        return hooks.current().explain(facts(self._creation.pod, self._creation.container))
+        return explain(hooks.current(), facts(self._creation.pod, self._creation.container))
 
 
 def _configuration(root: Path) -> Json:

@@ -16,11 +16,10 @@ from typing import Any, NoReturn
 from v010_adapter import settings
 from v010_adapter.cli import arguments, systems, terminal
 from v010_adapter.cli.arguments import PROGRAM, Parser, count
-from v010_adapter.cli.terminal import announce_if_slow
+from v010_adapter.cli.terminal import announce_if_slow, show, show_json
 from v010_adapter.errors import ConfigError, reason_of
 from v010_adapter.host.trust import Trust
 from v010_adapter.monitoring import status
-from v010_adapter.monitoring.sanitize import show, show_json
 from v010_adapter.monitoring.times import BOUNDS
 
 INTERVAL = 2.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -11,9 +12,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import Any, TextIO
 
-from v010_adapter.monitoring.sanitize import show
+from nri.text import printable
 
 QUIET_TIME = 2.0
 """Seconds that a step may take without a message."""
@@ -24,6 +25,17 @@ RED, GREEN, YELLOW, DIM, BOLD = 31, 32, 33, 2, 1
 WHEN = AUTO, ALWAYS, NEVER = "auto", "always", "never"
 _WORDS = {"PROBLEM": RED, "BAD": RED, "FAULT": RED, "FAILED": RED, "unknown": YELLOW, "not known": YELLOW}
 _FIRST = re.compile(rf"^( *)({'|'.join(_WORDS)})\b")
+
+
+def show(*lines: str, out: TextIO | None = None, paint: Callable[[str], str] | None = None) -> None:
+    """Prints lines to stdout or to `out`, without control characters. `paint` then adds the colours to a line."""
+    for text in map(printable, lines):
+        print(paint(text) if paint else text, file=out, flush=True)
+
+
+def show_json(value: Any, indent: int | None = 2) -> None:
+    """Prints a value as JSON in ASCII, which escapes all control characters."""
+    print(json.dumps(value, indent=indent), flush=True)
 
 
 def are_wanted(out: TextIO, when: str = AUTO) -> bool:

@@ -278,7 +278,7 @@ class Adapter(Plugin):
             return self._of_stranger(other)
         if reason := obstacle_in(self.state_directory):
             return reason
-        from v010_adapter.legacy.fitness import unfit  # noqa: PLC0415 - only beside another adapter
+        from v010_adapter.legacy.plugins import unfit  # noqa: PLC0415 - only beside another adapter
 
         return unfit(self.settings.legacy)
 

@@ -15,14 +15,13 @@ from typing import Any
 from nri import cgroup
 from v010_adapter.base.loop import NO_TIMER, Loop, Timer
 from v010_adapter.events import reconcile
-from v010_adapter.events.fates import PAST, Turn
-from v010_adapter.events.plugin_work import PluginWork, Shared
 from v010_adapter.events.pods import PodProcesses
-from v010_adapter.events.queue import Queue
 from v010_adapter.events.reconcile import Node
-from v010_adapter.events.turns import Turns
+from v010_adapter.events.turns import PAST, Turn, Turns
+from v010_adapter.events.work import PluginWork, Queue, Shared
 from v010_adapter.legacy.plan import DELETE, UPDATE
 from v010_adapter.legacy.request import Target
+from v010_adapter.monitoring.trace import Trace
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +59,9 @@ class Deletes:
         if self._named is not None:
             self._named |= {target.id, target.sandbox_id}
 
-    def of_event(self, event: str, message: Any, target: Target, turn: Turn, *, by_runtime: bool) -> PluginWork | None:
+    def of_event(
+        self, event: str, message: Any, target: Target, turn: Turn, trace: Trace, *, by_runtime: bool
+    ) -> PluginWork | None:
         """Returns the work of a delete, None if no plugin runs at it. The plugins are named when its turn comes.
 
         With `by_runtime`, the runtime runs the plugins of the event itself: only what is owed runs here.
@@ -71,7 +72,7 @@ class Deletes:
         is_for_owed_only = self._plugins.plans.is_for_owed_only(event, entries, is_sandbox=target.is_sandbox)
         if is_for_owed_only and not self._will_be_owed(target.id):
             return None
-        return PluginWork(self._shared, event, target, None, message=message, entries=entries, turn=turn)
+        return PluginWork(self._shared, event, target, None, message=message, entries=entries, turn=turn, trace=trace)
 
     def submit(self, work: PluginWork) -> None:
         """Runs a work when its turn comes."""

@@ -1,4 +1,4 @@
-/* The rules of v010_adapter/events/fates.py and of the records, with one id in one place of the file `turns`. See README.md.
+/* The rules of v010_adapter/events/turns.py and of the records, with one id in one place of the file `turns`. See README.md.
    Build options (-D): N adapters, SCEN, KILLS, STOPS, LOSSES, KEEPS, FAILPOL, ADJ, HOLD, STRICT; and what breaks a rule:
    OLDER, FAILED, LATENOTES, UNSEEN, NOLATER, ERASE, TIMED, UNSTOPPED, KEEPERLESS, UNLOST. */
 #ifndef N

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -9,7 +10,8 @@ from typing import NamedTuple
 from nri.text import printable
 from v010_adapter.cli import terminal
 from v010_adapter.cli.arguments import count
-from v010_adapter.monitoring.sanitize import show, show_json
+from v010_adapter.cli.terminal import show, show_json
+from v010_adapter.errors import ConfigError
 
 OK, NOTE, PROBLEM = "ok", "note", "problem"
 
@@ -27,6 +29,12 @@ class Item(NamedTuple):
         """Returns `FILE:LINE:COLUMN: MESSAGE`, as far as known."""
         place = ":".join([self.file, *(str(number) for number in (self.line, self.column) if number)])
         return f"{place}: {self.message}" if self.file else self.message
+
+
+def problem(error: ConfigError) -> Item:
+    """Returns the result for an error, whose place may be a file with a line, or with a line and a column."""
+    file, *numbers = re.split(r":(\d+)(?::(\d+))?$", error.place)
+    return Item(PROBLEM, error.reason, file, *(int(number or 0) for number in numbers[:2]))
 
 
 Report = Mapping[str, Sequence[Item]]

@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 from nri.proto import nri_pb2 as api
 from v010_adapter import container_files
 from v010_adapter.cli import arguments
-from v010_adapter.cli.hooks import crictl
-from v010_adapter.cli.terminal import announce_if_slow
+from v010_adapter.cli.hooks import crictl, keys
+from v010_adapter.cli.hooks.explain import Decision, explain
+from v010_adapter.cli.terminal import announce_if_slow, show, show_json
 from v010_adapter.container_files import Described
-from v010_adapter.hooks import keys
 from v010_adapter.hooks.directory import Directories
 from v010_adapter.hooks.facts import Facts, facts
+from v010_adapter.hooks.keys import CONTAINERD
 from v010_adapter.hooks.match import (
     BIND_MOUNTS,
     Commands,
     Condition,
-    Decision,
     Matcher,
     NamedHook,
     adjustment,
@@ -29,7 +29,6 @@ from v010_adapter.hooks.match import (
     places,
 )
 from v010_adapter.hooks.model import PRECREATE, RUNTIME_STAGES
-from v010_adapter.monitoring.sanitize import show, show_json
 from v010_adapter.settings import Settings
 
 UNDECIDED = 3
@@ -88,7 +87,7 @@ def _match(config: Settings, directories: Directories, described: Described) -> 
     known = facts(described.pod, described.container)
     with announce_if_slow("reading the hook files"):
         matcher = directories.current()
-        decisions = [_without_namespace(one, known) for one in matcher.explain(known, partial(_unknown, described))]
+        decisions = [_without_namespace(one, known) for one in explain(matcher, known, partial(_unknown, described))]
     matching = [decision.named for decision in decisions if decision.matched]
     adjusted = adjustment(matching, directories.journal) or api.ContainerAdjustment()
     injected = _injected(matching, adjusted, described)
@@ -157,7 +156,7 @@ def _hint(result: MatchResult, decision: Decision) -> str:
     seen = {*container.annotations, *result.adjustment.annotations}
     deciding = result.matcher.deciding([decision.named], facts(result.described.pod, container).annotations)
     unseen = [key for key in deciding if key not in seen]
-    return UNSEEN.format(min(unseen)) if unseen and keys.CONTAINERD in runtimes else ""
+    return UNSEEN.format(min(unseen)) if unseen and CONTAINERD in runtimes else ""
 
 
 def _as_json(result: MatchResult) -> dict[str, Any]:

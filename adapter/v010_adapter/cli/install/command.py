@@ -16,9 +16,9 @@ from v010_adapter.cli.check.report import Item
 from v010_adapter.cli.install import forms, switch_nri
 from v010_adapter.cli.install.forms import Node
 from v010_adapter.cli.install.things import File, changes
+from v010_adapter.cli.terminal import show, show_json
 from v010_adapter.host import paths
 from v010_adapter.host.paths import in_root
-from v010_adapter.monitoring.sanitize import show, show_json
 
 SHARED = settings.DEFAULT_CONF_JSON
 """The list of legacy plugins that containerd 2 reads, too."""

@@ -7,7 +7,7 @@ from argparse import Namespace
 from v010_adapter.cli.arguments import FINE, PROGRAM, Parser
 from v010_adapter.cli.install import forms, switch_nri
 from v010_adapter.cli.install.things import changes
-from v010_adapter.monitoring.sanitize import show, show_json
+from v010_adapter.cli.terminal import show, show_json
 
 
 def parser() -> Parser:

@@ -22,9 +22,8 @@ from v010_adapter.cli.arguments import FINDINGS, FINE, count
 from v010_adapter.cli.simulate.play import STDERR
 from v010_adapter.cli.simulate.trial import Scratch
 from v010_adapter.cli.simulate.view import TextView
-from v010_adapter.cli.terminal import BOLD, GREEN, RED, progress
+from v010_adapter.cli.terminal import BOLD, GREEN, RED, progress, show, show_json
 from v010_adapter.errors import ConfigError, reason_of
-from v010_adapter.monitoring.sanitize import show, show_json
 
 ALL = "all"
 """The value of -runtime that plays each runtime."""

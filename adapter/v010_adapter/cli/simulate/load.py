@@ -13,7 +13,7 @@ from nri.testing.load import Load
 from v010_adapter.cli import terminal
 from v010_adapter.cli.arguments import FINDINGS, FINE, Parser, count, paint
 from v010_adapter.cli.simulate.play import Play
-from v010_adapter.monitoring.sanitize import show, show_json
+from v010_adapter.cli.terminal import show, show_json
 
 UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 HEAD = ["plugin", "event", "answers", "p50", "p90", "p99", "max"]

@@ -15,8 +15,7 @@ from google.protobuf.json_format import MessageToDict
 
 from v010_adapter.cli import terminal
 from v010_adapter.cli.simulate.play import Scene
-from v010_adapter.cli.terminal import BOLD, DIM, GREEN, RED
-from v010_adapter.monitoring.sanitize import show
+from v010_adapter.cli.terminal import BOLD, DIM, GREEN, RED, show
 from v010_adapter.oci.spec import outside_spec
 
 to_dict = partial(MessageToDict, preserving_proto_field_name=True)
