@@ -255,8 +255,7 @@ class Serving:
                 work.be_large(context.size, context.due)
             self.deletes.submit(work)
             if event == START and self._make_holder is not None:
-                moment = min(context.came + self._hold_after, context.due)
-                work.hold_by(moment, context.due, self._made_holder)
+                work.hold_by(context.came + self._hold_after, context.due, self._made_holder)
             else:
                 work.answer_by(context.due)
         if event in REMOVALS:
