@@ -88,7 +88,7 @@ class HookBridge:
 
         Raises Oversized, by `hooks.onFailure`, for a container that is too large, and a hook's PrecreateError.
         """
-        yield self._reader.update(due)
+        self._reader.read()
         matching: _Matching = yield self._match(request, due, trace)
         self._inject(matching, request, response, trace)
         precreate = [named for named in matching.hooks if PRECREATE in named.hook.stages]
