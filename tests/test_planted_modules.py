@@ -73,7 +73,8 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 CONFIGURED = "-config {0}/own.yaml"
 LINES = (
-    *("demo", "simulate -legacy {0}/plugin -hooks {0}/hooks.d", "simulate -plugin {0}/plugin"),
+    pytest.param("demo", marks=pytest.mark.ci),
+    *("simulate -legacy {0}/plugin -hooks {0}/hooks.d", "simulate -plugin {0}/plugin"),
     *(f"check {CONFIGURED} -probe {{0}}/plugin -yes", f"invoke {{0}}/plugin {CONFIGURED}", f"status {CONFIGURED}"),
     f"hooks match {CONFIGURED} -container {{0}}/containers/pod.yaml",
     *("install -root {0}/root", "uninstall -root {0}/root", "completion bash", "-once -socket /nowhere"),
