@@ -25,7 +25,7 @@ from nri.plugin import RESERVE
 from nri.runtimes import Runtime
 from v010_adapter.base.loop import Loop
 from v010_adapter.errors import NotAdjustable, Oversized
-from v010_adapter.events.plugin_work import PluginWork, Shared
+from v010_adapter.events.work import PluginWork, WorkTools
 from v010_adapter.hooks.facts import facts
 from v010_adapter.hooks.match import NamedHook
 from v010_adapter.hooks.model import Hook, When
@@ -38,7 +38,7 @@ from v010_adapter.legacy.request import MOST_KEPT
 from v010_adapter.monitoring.log_handlers import LineFormatter
 from v010_adapter.oci import sizes
 from v010_adapter.oci.spec import adjustment, apply, spec_from
-from v010_adapter.programs.runner import Runner
+from v010_adapter.programs.process import Runner
 from v010_adapter.settings import LegacySettings
 from v010_adapter.state.ledger import SLICE, Ledger
 
@@ -240,7 +240,7 @@ def test_requested_resources_that_cannot_be_are_refused_before_any_work() -> Non
 def reason_of_refusal(event: str, message: Any) -> str:
     """Returns why a plugin with `events` does not run, after few steps; empty if it runs."""
     loop, errors = Loop(), list[str]()
-    shared = Shared(Runner(loop), LegacyPlugins(LegacySettings()), PendingUpdates(loop), Ledger(loop, Nowhere()))
+    shared = WorkTools(Runner(loop), LegacyPlugins(LegacySettings()), PendingUpdates(loop), Ledger(loop, Nowhere()))
 
     def work() -> None:
         target = request.of_container(message.container, message.pod)

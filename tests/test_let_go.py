@@ -21,8 +21,8 @@ from nri import api
 from nri.wire import Code
 from v010_adapter.base import collector
 from v010_adapter.daemon.adapter import Adapter
-from v010_adapter.events.plugin_work import PluginWork
 from v010_adapter.events.precreate import Edits
+from v010_adapter.events.work import PluginWork
 from v010_adapter.legacy.answer import AnswerBuilder
 from v010_adapter.oci.sizes import MAX_STRING
 from v010_adapter.programs.apart import RESERVE

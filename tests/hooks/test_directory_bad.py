@@ -87,11 +87,11 @@ def test_a_regular_file_that_waits_for_data_is_a_problem_and_harms_nothing(
         def readinto(self, _: object) -> None:
             """There is nothing to read, and this is not the end."""
 
-    really = paths._at_most
+    really = paths.at_most
     directories = opened(place, now=later)
     (place / "kmsg.json").write_bytes(b"x")
     with monkeypatch.context() as patch:
-        patch.setattr(paths, "_at_most", lambda *_: really(io.BufferedReader(Waiting()), MIB))
+        patch.setattr(paths, "at_most", lambda *_: really(io.BufferedReader(Waiting()), MIB))
         assert problems(directories) == {"kmsg.json": "Resource temporarily unavailable"}
     (place / "new.json").write_bytes(text(2))
     assert in_force(directories) == {"good.json": "1", "new.json": "2"}

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from v010_adapter.cli.check import faults
+from v010_adapter.cli.hooks.explain import explain
 from v010_adapter.hooks import match
 from v010_adapter.hooks.facts import Facts
 from v010_adapter.hooks.match import NamedHook
@@ -44,7 +45,7 @@ def container(
 def verdict(of: NamedHook, facts: Facts) -> tuple[bool | None, str]:
     """Whether the hook matches and why; both ways to ask must agree."""
     matcher = matcher_of([of])
-    [decision] = matcher.explain(facts)
+    [decision] = explain(matcher, facts)
     assert matcher.match(facts) == ([of] if decision.matched else [])
     return decision.matched, decision.reason
 
@@ -127,7 +128,7 @@ def test_hooks_come_in_the_order_of_their_names_lower_cased_as_go_does() -> None
         expected = [f"{name}.json" for name in names]
         matcher = matcher_of(hook(name, always=True) for name in reversed(expected))
         assert files(matcher.match(container())) == expected
-        assert files(decision.named for decision in matcher.explain(container())) == expected
+        assert files(rule.named for rule in matcher.rules) == expected
 
 
 @pytest.mark.parametrize(("content", "letters", "placeholders"), FILES.values(), ids=FILES)
@@ -196,7 +197,7 @@ def test_together_hooks_match_as_each_would_alone_every_time(whens: list[When], 
         expected = [each for each in hooks if holds(each.hook.when, facts)]
         for _ in range(REPEATED):
             assert matcher.match(facts) == expected
-        decisions = matcher.explain(facts)
+        decisions = explain(matcher, facts)
         assert [decision.named for decision in decisions if decision.matched] == expected
         assert [decision.named for decision in decisions] == hooks
 

@@ -9,11 +9,12 @@ import pytest
 import re2  # type: ignore[import-untyped]
 
 from nri import api
+from nri.deferred import in_turn
 from nri.runtimes import Runtime
 from v010_adapter.events.hooks import HookBridge
 from v010_adapter.hooks.match import NamedHook
 from v010_adapter.hooks.model import Hook, When
-from v010_adapter.programs.runner import Runner
+from v010_adapter.programs.process import Runner
 from v010_adapter.settings import HooksSettings
 
 from .hookdirs import Watching, text
@@ -31,7 +32,8 @@ def adjusted(directory: Path, *, container: dict[str, str], before: dict[str, st
     loop.until_in_force(hooks)
     response = api.CreateContainerResponse(adjust=api.ContainerAdjustment(annotations=before))
     pod = api.PodSandbox(annotations=OF_POD)
-    hooks.inject(api.CreateContainerRequest(pod=pod, container=api.Container(annotations=container)), response, inf)
+    request = api.CreateContainerRequest(pod=pod, container=api.Container(annotations=container))
+    assert in_turn(hooks.on_creation(request, response, inf)).done
     return dict(response.adjust.annotations)
 
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from tests.hooks.real_files import CONTAINERS, FILES, installed
 from tests.hooks.whole import matcher_of, parse
+from v010_adapter.cli.hooks.explain import explain
 from v010_adapter.hooks import decode
 from v010_adapter.hooks.decode import HookError
 from v010_adapter.hooks.facts import Facts
@@ -111,7 +112,7 @@ def ours(case: Case, failing: Sequence[bytes] = ()) -> Outcome:
                     bad.add((index, name))
     matcher = matcher_of(hooks.values())
     facts = Facts(case.annotations, case.args[0] if case.args else None, case.has_bind_mounts)
-    decisions = matcher.explain(facts)
+    decisions = explain(matcher, facts)
     matched = matcher.match(facts)
     assert all(matcher.match(facts) == matched for _ in range(19)), "not the same every time"
     assert matched == [decision.named for decision in decisions if decision.matched], decisions

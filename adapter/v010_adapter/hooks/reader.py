@@ -76,8 +76,6 @@ class HookReader:
         if self._directories.has_changed():
             self._steps = self._directories.read()
             self._step(self._steps)
-        else:
-            self._end()
 
     def _step(self, steps: Steps[None]) -> None:
         try:
@@ -98,6 +96,8 @@ class HookReader:
             end_of_wait.complete()
         if self._waiting:
             self._read()
+            if self._steps is None and self._waiting:  # nothing has changed
+                self._end()
 
 
 def _inotify(directories: Iterable[str]) -> Any:

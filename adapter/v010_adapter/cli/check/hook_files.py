@@ -11,12 +11,12 @@ from v010_adapter.base import gojson
 from v010_adapter.cli.arguments import count
 from v010_adapter.cli.check import configuration, faults
 from v010_adapter.cli.check.report import NOTE, OK, PROBLEM, Item
+from v010_adapter.cli.hooks import keys
 from v010_adapter.cli.terminal import announce_if_slow
 from v010_adapter.errors import reason_of
-from v010_adapter.hooks import keys, model, patterns
+from v010_adapter.hooks import model, patterns
 from v010_adapter.hooks.decode import Document, HookError
 from v010_adapter.hooks.directory import SYSTEMD_CAT, Directories, program_of
-from v010_adapter.hooks.facts import Facts
 from v010_adapter.hooks.file import MAX_SIZE
 from v010_adapter.hooks.match import NOT_ALWAYS
 from v010_adapter.hooks.model import Hook, When
@@ -46,8 +46,7 @@ class HookFiles:
         self._host_root = host_root
         self._runtimes = runtimes
         hooks = Directories(self._settings, host_root)
-        decisions = hooks.current().explain(Facts({}, None, has_bind_mounts=False))
-        self._hooks = [decision.named for decision in decisions]
+        self._hooks = [rule.named for rule in hooks.current().rules]
         self.in_force = {named.path: named.hook for named in self._hooks}
         self._reasons = hooks.problems
 
