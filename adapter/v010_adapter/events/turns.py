@@ -53,7 +53,7 @@ WHAT MAY STILL GO WRONG. A create whose plugin was killed between its note and i
 way at a kill may be repeated, unless it is a create: a delete, changes that were just sent, the plugins at an
 UpdateContainer, and those that run at an end without a create; the latter also if the adapter was stopped for long when
 the end came. An event that only a killed or hanging adapter has got is lost; if that was before the first start was
-counted (`events.first_start`), its create counts as run. If the state directory is removed, or has no room any more
+counted (`deletes.FirstStart`), its create counts as run. If the state directory is removed, or has no room any more
 while several adapters have joined, each of them knows its own records only: deletes and events may be served twice, or
 be lost with their adapter. A create that waited for an adapter that hangs is not repeated once its id has ended.
 Plugins that were to run after the answer are lost with their adapter. An adapter that was stopped while an id ended and
