@@ -89,7 +89,7 @@ class Serving:
         self._unanswered: dict[Context, tuple[Turn, PluginWork | None]] = {}
         """The events without an answer, each with its work if plugins may run at it."""
         self.serves = self._is_decided = False
-        """Whether this adapter serves the events (it has served the last one, or is alone), and if that is known."""
+        """Whether this adapter serves: it has served the last event, or is alone; and whether that is known."""
         self._standby = self._made_standby()
         self.runner = Runner(loop, self._standby.claim if self._standby is not None else None)
         self.plugins = LegacyPlugins(own.legacy, own.host_root)
@@ -254,8 +254,7 @@ class Serving:
                 work.be_large(context.size, context.due)
             self.deletes.submit(work)
             if event == START and self._make_holder is not None:
-                moment = min(context.came + self._hold_after, context.due)
-                work.hold_by(moment, context.due, self._made_holder)
+                work.hold_by(context.came + self._hold_after, context.due, self._made_holder)
             else:
                 work.answer_by(context.due)
         if event in REMOVALS:

@@ -49,17 +49,16 @@ longer.
 Creates and deletes are not decided here. The record of an id (`state.ledger`) has the creates without a delete. It is
 read under the id's lock, so a delete runs once, whoever asks for it: an event, a Synchronize, the end of a process.
 
-WHAT MAY STILL GO WRONG. A create whose plugin was killed between its note and its request counts as run. What is under
-way at a kill may be repeated, unless it is a create: a delete, changes that were just sent, the plugins at an
-UpdateContainer, and those that run at an end without a create; the latter also if the adapter was stopped for long when
-the end came. An event that only a killed or hanging adapter has got is lost; if that was before the first start was
-counted (`deletes.FirstStart`), its create counts as run. If the state directory is removed, or has no room any more
-while several adapters have joined, each of them knows its own records only: deletes and events may be served twice, or
-be lost with their adapter. A create that waited for an adapter that hangs is not repeated once its id has ended.
-Plugins that were to run after the answer are lost with their adapter. An adapter that was stopped while an id ended and
-began again may take the end for one of the new life, or repeat its create; one that reads an update too late may repeat
-the next one, whose note it takes for one of the first. So may one whose note was replaced by that of another id, which
-has the same place by chance. A record that is damaged while its adapter is alone is lost if that adapter is killed.
+WHAT MAY STILL GO WRONG.
+ - An adapter is killed. Events that only it has got are lost, and plugins that were to run after its answer. A create
+   that it had noted, or that came before the first start was counted (`deletes.FirstStart`), counts as run. What else
+   was under way may be repeated: a delete, changes just sent, plugins at an UpdateContainer or an end without a create.
+ - It hangs. Events that only it has got are lost. A create that waited for it is not repeated once its id has ended.
+   When it goes on, it may repeat the plugins of an end without a create, the update after one that it reads too late,
+   and what it cannot know to be done, for another id with the same place has replaced the note.
+ - The state directory is removed, or full, while several have joined. Each knows its own records only: deletes and
+   events may be served twice, or be lost with their adapter. So is a record that is damaged while one is alone.
+ - An id begins again, as in no runtime, before all have served its end: its delete may be lost, or be run too early.
 """
 
 from __future__ import annotations

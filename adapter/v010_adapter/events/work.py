@@ -65,6 +65,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.1
 """Seconds between two starts of a program that is being written: each pause is twice the one before."""
 LEAD = 1.0
 """Seconds before a hold at which the adapter looks whether it is possible, and starts the keeper."""
+LATEST = 0.15
+"""Seconds before the event is due at which its container is held at the latest: a busy keeper needs some."""
 LOOK = 0.02
 """Seconds between two looks whether the keeper has started, for a hold before the event is due."""
 MOST_PRINTED = 2.0
@@ -706,11 +708,12 @@ class PluginWork(Work[PluginStep]):
     # The hold
 
     def hold_by(self, moment: float, due: float, holder: Callable[[], Holder]) -> None:
-        """Holds the container at `moment`, on the loop's clock, if that is possible.
+        """Holds the container at `moment`, on the loop's clock, or LATEST before the event is `due`, if it can be held.
 
-        Else answers the event when it is `due`, which is not earlier. `holder` is called when the moment is near.
+        Else answers the event when it is due. `holder` is called when the moment is near.
         """
         if not self.life.is_answered:
+            moment = min(moment, due - LATEST)
             near = partial(self._on_hold_near, moment, due, holder)
             self._deadline = self._runner.loop.call_at(moment - LEAD, near)
 
@@ -721,26 +724,32 @@ class PluginWork(Work[PluginStep]):
             self._deadline = self._runner.loop.call_at(moment, partial(self._on_hold_due, due, holder()))
 
     def _on_hold_due(self, due: float, holder: Holder) -> None:
-        now = self._runner.loop.time()
-        if now < due and not holder.is_ready:
+        now, latest = self._runner.loop.time(), due - LATEST
+        if now < latest and not holder.is_ready:
             again = partial(self._on_hold_due, due, holder)
-            self._deadline = self._runner.loop.call_at(min(due, now + LOOK), again)
+            self._deadline = self._runner.loop.call_at(min(latest, now + LOOK), again)
             return
-        if now >= due:
-            self._take_printed()
-        if not self.life.has_none_left and not self._is_stopped and self._hold(holder):
+        has_printed = now >= latest and self._take_printed()
+        if not self.life.has_none_left and not self._is_stopped and self._hold(holder, due):
             self._runner.loop.call_at(max(due, now + MOST_PRINTED), self._look_for_printed)
-        elif now < due:
-            self.answer_by(due)
-        else:
-            self._on_time_up()
+            return
+        if has_printed:
+            self._do(self.life.limit_reached(""))
+        self.answer_by(due)
 
-    def _hold(self, holder: Holder) -> bool:
+    def _hold(self, holder: Holder, due: float) -> bool:
         """Holds the container, and tells the runtime that its event is over; returns False if that is not possible."""
         waits_for = self.life.steps[0].name if not self.after else ", ".join(map(str, self.after))
-        must_finish = self.life.must_finish
-        ended, trace = self._on_hold_ended, self.trace
-        if not holder.hold(self.target, str(self), waits_for, must_finish=must_finish, on_end=ended, trace=trace):
+        is_held = holder.hold(
+            self.target,
+            str(self),
+            waits_for,
+            due=due,
+            must_finish=self.life.must_finish,
+            on_end=self._on_hold_ended,
+            trace=self.trace,
+        )
+        if not is_held:
             return False
         self._holder = holder
         self._deadline = self._runner.loop.call_at(self._runner.loop.time() + holder.limit, self._on_time_up)
