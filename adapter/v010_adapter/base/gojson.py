@@ -114,9 +114,6 @@ def path_name(path: Iterable[str | int]) -> str:
 class Object(list[tuple[str, Any]]):
     """A decoded object: its members in order, duplicates included."""
 
-    as_plain: Any = None
-    """The same from `plain`, where a caller keeps it; it must not be changed then."""
-
 
 def decode(text: bytes, levels: int) -> Any:
     """Returns the only JSON value in `text`: Object, list, str, bool, None, or a number as its text's bytes.
