@@ -146,3 +146,18 @@ def test_what_a_group_can_write_is_a_note_for_each_place_and_no_problem(whole: N
     for name in places:
         (whole.folder / name).chmod(0o775)
     assert whole.part("trust") == [f"note {name} is writable for group {os.getegid()}" for name in places]
+
+
+def test_another_list_where_installers_of_plugins_look_is_noted(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("cli.check.plugins", "legacy.sandboxes"):
+        monkeypatch.setattr(f"v010_adapter.{module}.DEFAULT_CONF_JSON", str(node.folder / "shared.json"))
+    node.write("conf.json", {"plugins": []})
+    noted = (
+        "note shared.json: another list, whose plugins the adapter does not run; "
+        "containerd 2.0 to 2.4 run them for pods (legacy.config is conf.json)"
+    )
+    assert noted not in node()
+    node.write("shared.json", {"plugins": []})
+    assert noted in node()
+    node.settings["legacy"]["config"] = str(node.folder / "shared.json")
+    assert "note shared.json" not in "".join(node())

@@ -18,7 +18,7 @@ CRIOS = "cri-o-1.34.0", "cri-o-1.36.3"
 ONLY = {
     **dict.fromkeys(("guarded", "from-adapter", "from-1.6"), (OLDEST, NEWEST)),
     "hooks": (NEWEST, "cri-o-1.34.0"),
-    **dict.fromkeys(("installing", "large", "on-k3s", "from-injector", "traced"), (NEWEST,)),
+    **dict.fromkeys(("installing", "large", "on-k3s", "without-list", "from-injector", "traced"), (NEWEST,)),
     "from-cri-o": ("cri-o-1.34.0",),
     "held": (OLDEST, NEWEST, f"{NEWEST}-crun", *CRIOS, *(f"{crio}-crun" for crio in CRIOS)),
     "around-holds": (OLDEST, NEWEST, *CRIOS),

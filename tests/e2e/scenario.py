@@ -205,7 +205,7 @@ def play_held_kills(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
 
 
 def of_guide(guide: str) -> Run:
-    has_legacy = guide in ("installing", "on-k3s", "from-adapter", "from-1.6")
+    has_legacy = guide in ("installing", "on-k3s", "without-list", "from-adapter", "from-1.6")
     return Run(
         "the commands of the guide",
         lambda _: has_legacy and install_legacy(SETUPS["etc"]),
@@ -291,7 +291,7 @@ def run_alone(runtime: Runtime, setup: str) -> dict[str, object]:
         findings = list(run.play(runtime, syslog))
         runtime.stop()
     except HarnessError as error:
-        findings = [str(error), *runtime.last_words()]
+        findings = [str(error), *syslog.lines[-10:], *runtime.last_words()]
     findings += [f"left behind: {process}" for process in leave_nothing()]
     log = syslog.close()
     findings, expected = [*findings, *errors(log)], run.expected(runtime)

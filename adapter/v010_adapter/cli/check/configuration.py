@@ -29,7 +29,7 @@ def read(file: str, root: str = "/") -> tuple[Settings, list[Item]]:
 
     `root` is the directory of the node's files. Raises ConfigError for a named file that cannot be read.
     """
-    path = file or _drop_in(root) or in_root(root, settings.DEFAULT_PATH)
+    path = file or drop_in(root) or in_root(root, settings.DEFAULT_PATH)
     config, errors = settings.read(path if file or systems.may_exist(path) else "")
     if file and not config.file:
         raise errors[0]
@@ -80,7 +80,7 @@ def names(host_root: str) -> set[str]:
     return {name for link in links for name in (link, link.partition("-")[2])}
 
 
-def _drop_in(root: str) -> str:
+def drop_in(root: str) -> str:
     """Returns the file whose text a runtime passes to the adapter when it launches it, empty if there is none."""
     names = [name for link in launched(root) for name in (link, link.partition("-")[2])]
     return next(filter(os.path.isfile, (in_root(root, f"{DROP_INS}/{name}.conf") for name in names)), "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 from v010_adapter.base import gojson
@@ -11,10 +12,12 @@ from v010_adapter.cli.check.report import NOTE, OK, PROBLEM, Item
 from v010_adapter.errors import PluginError
 from v010_adapter.host import paths
 from v010_adapter.host.mount_namespace import programs_namespace
+from v010_adapter.host.paths import in_root
 from v010_adapter.legacy import config
 from v010_adapter.legacy.config import Config
 from v010_adapter.legacy.find import Programs
-from v010_adapter.settings import LegacySettings
+from v010_adapter.legacy.sandboxes import is_runtimes_own
+from v010_adapter.settings import DEFAULT_CONF_JSON, LegacySettings
 
 
 def read(settings: LegacySettings, host_root: str) -> tuple[Config, list[Item]]:
@@ -37,6 +40,14 @@ def read(settings: LegacySettings, host_root: str) -> tuple[Config, list[Item]]:
         is_found = any(entry.status == PROBLEM for entry in entries)
         return Config(), [*entries, *unused[is_found:]]
     return found.config, [*entries, Item(OK, count(len(found.config.entries), "plugin"), file)]
+
+
+def other_list(settings: LegacySettings, host_root: str) -> Iterator[Item]:
+    """Yields that there is another list than the configured one, where installers of plugins look for it."""
+    file = in_root(host_root, DEFAULT_CONF_JSON)
+    if settings.config and os.path.exists(file) and not is_runtimes_own(settings.config, host_root):
+        text = "another list, whose plugins the adapter does not run; containerd 2.0 to 2.4 run them for pods"
+        yield Item(NOTE, f"{text} (legacy.config is {settings.config})", file)
 
 
 def programs(settings: LegacySettings, conf: Config, probed: str = "") -> Iterator[Item]:

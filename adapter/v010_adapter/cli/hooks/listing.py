@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from v010_adapter import settings
-from v010_adapter.cli import arguments
+from v010_adapter.cli import arguments, terminal
 from v010_adapter.cli.arguments import PROGRAM
 from v010_adapter.cli.hooks.explain import awaited
 from v010_adapter.cli.terminal import announce_if_slow, show, show_json
@@ -29,9 +30,10 @@ def show_hooks(config: Settings, directories: Directories, options: Namespace) -
     if options.output == "json":
         show_json(_as_json(rules, directories.problems, injected))
     else:
-        show(*_as_text(config, rules, directories.problems, injected), paint=arguments.paint(options))
+        lines = list(_as_text(config, rules, directories.problems, injected))
         if reason:
-            show("", f"the number of containers is not known: {reason}")
+            lines += ["", f"the number of containers is not known: {reason}"]
+        show(*terminal.fitted(lines, sys.stdout), paint=arguments.paint(options))
     return arguments.FINDINGS if directories.problems else arguments.FINE
 
 
@@ -74,9 +76,8 @@ def _as_text(
     if config.hooks.enabled is False:
         yield "hooks are switched off (hooks.enabled)"
     rows = [_row(rule, injected) for rule in rules]
-    widths = [max(map(len, column)) for column in zip(HEAD, *rows, strict=True)]
-    for row in [HEAD, *rows] if rows else ():
-        yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+    table = terminal.table([HEAD, *rows], terminal.width(sys.stdout), names=len(HEAD) - 1, text=True) if rows else ()
+    yield from (line for lines in table for line in lines)
     yield from (f"BAD  {path}: {reason}" for path, reason in problems.items())
     if not rules and not problems:
         yield "there are no hooks"

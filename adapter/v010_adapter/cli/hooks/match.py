@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from nri.proto import nri_pb2 as api
 from v010_adapter import container_files
-from v010_adapter.cli import arguments
+from v010_adapter.cli import arguments, terminal
 from v010_adapter.cli.hooks import crictl, keys
 from v010_adapter.cli.hooks.explain import Decision, explain
 from v010_adapter.cli.terminal import announce_if_slow, show, show_json
@@ -77,7 +77,7 @@ def show_match(config: Settings, directories: Directories, described: Described,
     if options.output == "json":
         show_json(_as_json(result))
     else:
-        show(*_as_text(result), paint=arguments.paint(options))
+        show(*terminal.fitted(_as_text(result), sys.stdout), paint=arguments.paint(options))
     if result.problems:
         return arguments.FINDINGS
     return UNDECIDED if any(one.matched is None for one in result.decisions) else arguments.FINE
@@ -196,15 +196,15 @@ def _as_text(result: MatchResult) -> Iterator[str]:
     yield f"bind mounts  {'yes' if known.has_bind_mounts else 'none but those of the runtime'}"
     yield from (f"not known    {unknown}" for unknown in described.unknown)
     yield ""
-    width = max((len(one.named.file) for one in decisions), default=0)
-    verdicts = max([3, *(len(VERDICTS[one.matched]) for one in decisions)])
+    verdicts = list[tuple[str, str, str]]()
     for decision in decisions:
         named, matched, reason = decision
         stages = f"{', '.join(named.hook.stages) or 'no stage'}: " if matched else ""
-        yield f"{VERDICTS[matched]:{verdicts}}  {named.file:{width}}  {stages}{reason}"
+        verdicts.append((VERDICTS[matched], named.file, f"{stages}{reason}"))
         if hint := _hint(result, decision):
-            yield f"{'':{verdicts}}  {'':{width}}  {hint}"
-    yield from (f"{'BAD':{verdicts}}  {path}: {reason}" for path, reason in problems.items())
+            verdicts.append(("", "", hint))
+    yield from _table(verdicts)
+    yield from (f"BAD  {path}: {reason}" for path, reason in problems.items())
     if not decisions and not problems:
         yield "there are no hooks"
     yield ""
@@ -226,5 +226,9 @@ def _label(one: Injected) -> str:
 
 def _rows(title: str, rows: Sequence[tuple[str, str, list[str]]]) -> Iterator[str]:
     yield from [title] if rows else ()
-    labels, files = (max((len(row[column]) for row in rows), default=0) for column in (0, 1))
-    yield from (f"{label:{labels}}  {file:{files}}  {' '.join(line)}" for label, file, line in rows)
+    yield from _table([(label, file, " ".join(line)) for label, file, line in rows])
+
+
+def _table(rows: Sequence[tuple[str, str, str]]) -> Iterator[str]:
+    for lines in terminal.table(rows, terminal.width(sys.stdout), names=2, text=True, has_head=False):
+        yield from lines
