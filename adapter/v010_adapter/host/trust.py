@@ -36,8 +36,8 @@ def judge(path: str, root: str = "/", *, owned: bool = False) -> FileVerdict:
     """Returns the verdict on a file of the node, whose files are below `root`.
 
     World-writable is an error. Group-writable is a warning. An owner other than root and this process's user is a
-    warning too, but an error below a sticky directory that others can write to: any user may own a file there. With
-    `owned`, it is always an error.
+    warning, too. Below a sticky directory that others can write to, such an owner is an error: any user may own a file
+    there. With `owned`, such an owner is always an error.
     """
     warnings: list[str] = []
     shared = ["/"] if owned else []
@@ -57,7 +57,7 @@ def judge(path: str, root: str = "/", *, owned: bool = False) -> FileVerdict:
             if is_open:
                 groups = _writers(place, status)[1]
                 warnings += [f"{printable(place)} is writable for group {group}" for group in groups]
-    except (OSError, ValueError) as error:  # the file has vanished meanwhile
+    except (OSError, ValueError) as error:  # such as a file that has vanished meanwhile
         return FileVerdict(reason_of(error), tuple(warnings))
     return FileVerdict("", tuple(dict.fromkeys(warnings)))
 
@@ -104,7 +104,7 @@ def off(path: str, root: str = "/") -> str:
 
 
 class TrustedPrograms:
-    """Remembers the programs that may be used, until one of their files, such as an interpreter, changes."""
+    """Remembers which programs may be used, until a program or its interpreter changes."""
 
     def __init__(self, trust: Trust) -> None:
         self._trust = trust
