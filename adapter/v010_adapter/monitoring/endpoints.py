@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 REOPEN_AFTER = 10.0
-"""Seconds between two attempts to open what is not open."""
+"""Seconds between two attempts to open the endpoints that are not open."""
 
 
 class Endpoints:
@@ -31,7 +31,7 @@ class Endpoints:
         """The functions that open the endpoints, by place: the state directory, or an address for metrics."""
         self._open: dict[str, AnsweringListener] = {}
         self._is_shown = True
-        """Whether this adapter has the ports: another one, with the same network, does not need them."""
+        """Whether this adapter opens the ports. Of adapters with the same network, only one can."""
         self._faults: dict[str, str] = {}
 
     @property
@@ -82,7 +82,7 @@ class Endpoints:
 
     @contextmanager
     def _reported(self, place: str) -> Iterator[None]:
-        """Keeps the error inside as the fault of a place, and logs it if it is new; without one, forgets the fault."""
+        """Stores an error inside the block as the fault of a place, and logs a new fault; without one, removes it."""
         try:
             yield
         except (OSError, ConfigError) as error:
