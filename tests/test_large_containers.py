@@ -24,7 +24,7 @@ from nri.plugin import RESERVE
 from nri.runtimes import Runtime
 from v010_adapter.base.loop import Loop
 from v010_adapter.errors import NotAdjustable, Oversized
-from v010_adapter.events.work import PluginWork, Shared
+from v010_adapter.events.work import PluginWork, WorkTools
 from v010_adapter.hooks.facts import facts
 from v010_adapter.hooks.match import NamedHook
 from v010_adapter.hooks.model import Hook, When
@@ -237,7 +237,7 @@ def test_requested_resources_that_cannot_be_are_refused_before_any_work() -> Non
 def reason_of_refusal(event: str, message: Any) -> str:
     """Returns why a plugin with `events` does not run, after few steps; empty if it runs."""
     loop, errors = Loop(), list[str]()
-    shared = Shared(Runner(loop), LegacyPlugins(LegacySettings()), PendingUpdates(loop), Ledger(loop, Nowhere()))
+    shared = WorkTools(Runner(loop), LegacyPlugins(LegacySettings()), PendingUpdates(loop), Ledger(loop, Nowhere()))
 
     def work() -> None:
         target = request.of_container(message.container, message.pod)

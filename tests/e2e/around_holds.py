@@ -105,7 +105,7 @@ def _deleted(runtime: Runtime, cri: Cri, adapter: Launched) -> Iterator[str]:
 
 def _delete(runtime: Runtime, cri: Cri, pod: Sandbox, start: Start) -> Iterator[str]:
     """Deletes the pod of a container that is held. CRI-O does so after the hold: the program ends before its delete."""
-    removal = Timed(lambda: cri("rmp", "-f", pod.id))
+    removal = Timed(lambda: until(partial(_is_removed, cri, pod), "the pod to be removed"))
     if isinstance(runtime, Crio):
         time.sleep(GONE_FOR)
         if not removal.is_alive():
@@ -121,6 +121,13 @@ def _delete(runtime: Runtime, cri: Cri, pod: Sandbox, start: Start) -> Iterator[
     if running := processes(start.id):
         yield f"{start.name}: it runs after its pod has been deleted: {running}"
     until((TOLD / f"{start.name}-deleted").exists, f"the delete of {start.name}")
+
+
+def _is_removed(cri: Cri, pod: Sandbox) -> bool:
+    """Whether the pod could be removed: containerd refuses that while the start of a container has not ended."""
+    with suppress(HarnessError):
+        cri("rmp", "-f", pod.id)
+    return pod.id not in cri("pods", "-q", "--no-trunc")
 
 
 def _never(start: Start) -> Iterator[str]:
@@ -170,9 +177,9 @@ def _join(cri: Cri, adapter: Launched) -> None:
         time.sleep(0.5)
         waits = Timed(lambda: cri("start", free))
         time.sleep(HOLDS_FOR)
-        has_joined = seen.exists()
+        has_joined = _has_joined(seen)
         start.tell("go")
-        until(seen.exists, "the plugin to join")
+        until(partial(_has_joined, seen), "the plugin to join")
         took, seconds = time.monotonic() - began, waits.ended("the start of another pod's container")
         say(
             f"while one is held for {HOLDS_FOR + 0.5:g} s, a plugin joins: it has joined before the end: {has_joined}, "
@@ -184,6 +191,10 @@ def _join(cri: Cri, adapter: Launched) -> None:
         joins.wait()
     cri("rmp", "-f", pod.id)
     cri("rmp", "-f", other.id)
+
+
+def _has_joined(seen: Path) -> bool:
+    return seen.exists() and '"Synchronize"' in seen.read_text()
 
 
 def processes(id_: str) -> list[str]:

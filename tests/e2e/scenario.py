@@ -291,7 +291,7 @@ def run_alone(runtime: Runtime, setup: str) -> dict[str, object]:
         findings = list(run.play(runtime, syslog))
         runtime.stop()
     except HarnessError as error:
-        findings = [str(error), *runtime.last_words()]
+        findings = [str(error), *syslog.lines[-10:], *runtime.last_words()]
     findings += [f"left behind: {process}" for process in leave_nothing()]
     log = syslog.close()
     findings, expected = [*findings, *errors(log)], run.expected(runtime)

@@ -166,9 +166,9 @@ def left(of: Life[Program]) -> str:
 def test_programs_run_in_order_and_results_are_gathered() -> None:
     of = chain(Ends.AT_FAILURE, (FAIL, IGNORE, FAIL))
     for index, name in enumerate("abc"):
-        assert (of.steps[0].name, of.results, of.is_over) == (name, [1, 2, 3][:index], False)
+        assert (of.steps[0].name, of.results, of.has_none_left) == (name, [1, 2, 3][:index], False)
         exit_with(of, index + 1)
-    assert (of.results, of.error, of.is_over) == ([1, 2, 3], None, True)
+    assert (of.results, of.error, of.has_none_left) == ([1, 2, 3], None, True)
 
 
 def test_a_failure_that_fails_the_event_ends_the_chain_unless_it_is_a_deletes() -> None:

@@ -19,9 +19,9 @@ from nri import api
 from v010_adapter.errors import ConfigError
 from v010_adapter.events.work import FIRST_PAUSE, LONGEST_PAUSE, MAX_ERROR
 from v010_adapter.legacy.plugins import unfit
-from v010_adapter.programs.process import Outcome
+from v010_adapter.programs.process import RunOutcome
 from v010_adapter.settings import LegacySettings, PluginSettings
-from v010_adapter.state.records import PREFIX
+from v010_adapter.state.ledger import PREFIX
 
 from .node import Node, a_container, a_pod, saying
 from .scenarios import FAIL, LATE, LIMIT, Player, done, logged
@@ -116,7 +116,7 @@ def test_scenario(name: str, player: Player) -> None:
 
 # The time of each run, by its outcome: counted once, when the run is no longer waited for
 
-DONE, FAILED, LATE_RUN = Outcome.DONE, Outcome.FAILED, Outcome.LATE
+DONE, FAILED, LATE_RUN = RunOutcome.DONE, RunOutcome.FAILED, RunOutcome.LATE
 TIMES: dict[str, tuple[str, dict[str, Any]]] = {
     "a result and a failure are told apart": (
         (

@@ -141,7 +141,7 @@ def _owe_delete(serving: Serving, plans: Plans, entry: Entry, call: Recorded) ->
 
 
 class _NoRuntime:
-    """A `Link` to no runtime."""
+    """A `DaemonLink` to no runtime."""
 
     runtime_pid = 0
 

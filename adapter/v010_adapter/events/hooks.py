@@ -88,8 +88,11 @@ class HookBridge:
 
         Raises Oversized, by `hooks.onFailure`, for a container that is too large, and a hook's PrecreateError.
         """
-        yield self._reader.update(due)
-        matching: _Matching = yield self._match(request, due, trace)
+        if (reading := self._reader.update(due)) is not None:
+            yield reading
+        matching = self._match(request, due, trace)
+        if isinstance(matching, Deferred):
+            matching = yield matching
         self._inject(matching, request, response, trace)
         precreate = [named for named in matching.hooks if PRECREATE in named.hook.stages]
         if precreate:
@@ -161,7 +164,7 @@ class HookBridge:
             response.adjust.annotations.update({key: matching.annotations[key] for key in keys})
         if matching.hooks:
             # After the answer: the runtime waits for it.
-            self._loop.call_soon(partial(self._note, matching.hooks, request, of_plugins, trace))
+            self._loop.call_soon(partial(self._log_injected, matching.hooks, request, of_plugins, trace))
 
     def _run_precreate(
         self,
@@ -202,7 +205,7 @@ class HookBridge:
             if PRECREATE in named.hook.stages:
                 yield precreate.program(named, self._host_root), self._settings.standby
 
-    def _note(
+    def _log_injected(
         self,
         matching: Sequence[NamedHook],
         request: api.CreateContainerRequest,

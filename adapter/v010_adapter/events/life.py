@@ -39,7 +39,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from nri.errors import LocalProtocolError
 from v010_adapter.base.keys import Key
@@ -148,7 +148,16 @@ class Action(Key):
 
 Actions: TypeAlias = tuple[Action, ...]
 Transition: TypeAlias = tuple[LifeState, Actions]
-Row: TypeAlias = Mapping[Input, tuple[Transition, Transition]]
+
+
+class Branches(NamedTuple):
+    """The two transitions of an input in a state: with a program that is left to run, and without one."""
+
+    some_left: Transition
+    none_left: Transition
+
+
+Row: TypeAlias = Mapping[Input, Branches]
 
 # A global name is faster than an enumeration's attribute.
 AT_FAILURE, NEVER, AT_ANSWER = Ends
@@ -164,8 +173,8 @@ def _to(state: LifeState, *actions: Action) -> Transition:
     return state, actions
 
 
-def _always(state: LifeState, *actions: Action) -> tuple[Transition, Transition]:
-    return (state, actions), (state, actions)
+def _always(state: LifeState, *actions: Action) -> Branches:
+    return Branches((state, actions), (state, actions))
 
 
 _START = _to(RUNNING, SPAWN)
@@ -173,57 +182,56 @@ _END = _to(ENDING, ANSWER, Action.SETTLE)
 _LEAVE_AND_END = _to(ENDING, Action.LEAVE, ANSWER, Action.SETTLE)
 _BEFORE_TURN: Row = {
     Input.LOCKED: _always(BLOCKED),
-    Input.TURN: (_START, _END),
-    Input.TURN_OF_LARGE: (_to(PREPARING, Action.PREPARE), _END),
+    Input.TURN: Branches(_START, _END),
+    Input.TURN_OF_LARGE: Branches(_to(PREPARING, Action.PREPARE), _END),
 }
 
-# Each input leads to one of two transitions: the left one if the work has a program to run, the right one if not.
 # An input that a state does not list cannot happen there.
 TRANSITIONS: Mapping[LifeState, Row] = {
     QUEUED: {
         **_BEFORE_TURN,
-        Input.ANSWERED_ELSEWHERE: (_to(QUEUED, ANSWER), _END),
+        Input.ANSWERED_ELSEWHERE: Branches(_to(QUEUED, ANSWER), _END),
         Input.RUNTIME_GONE: _always(QUEUED),
         _HELD: _always(QUEUED, _FREE),
-        _TIME_IS_UP: (_to(QUEUED, ANSWER), _END),
+        _TIME_IS_UP: Branches(_to(QUEUED, ANSWER), _END),
         _SENT: _always(QUEUED),
     },
     BLOCKED: {
         **_BEFORE_TURN,
-        Input.ANSWERED_ELSEWHERE: (_to(BLOCKED, ANSWER), _END),
+        Input.ANSWERED_ELSEWHERE: Branches(_to(BLOCKED, ANSWER), _END),
         Input.RUNTIME_GONE: _always(BLOCKED),
         _HELD: _always(BLOCKED, _FREE),
-        _TIME_IS_UP: (_to(BLOCKED, ANSWER), _END),
+        _TIME_IS_UP: Branches(_to(BLOCKED, ANSWER), _END),
         _SENT: _always(BLOCKED),
     },
     PREPARING: {
-        Input.PREPARED: (_START, _END),
+        Input.PREPARED: Branches(_START, _END),
         _HELD: _always(PREPARING, _FREE),
-        _TIME_IS_UP: (_to(PREPARING, ANSWER), _END),
+        _TIME_IS_UP: Branches(_to(PREPARING, ANSWER), _END),
         _SENT: _always(PREPARING),
     },
     RUNNING: {
-        Input.NOT_STARTED: (_START, _END),
+        Input.NOT_STARTED: Branches(_START, _END),
         Input.BEING_WRITTEN: _always(BUSY, Action.PAUSE),
-        _EXITED: (_START, _END),
+        _EXITED: Branches(_START, _END),
         Input.PRINTED: _always(PRINTED, Action.LET_WORK),
         _HELD: _always(RUNNING, _FREE),
-        _TIME_IS_UP: (_to(RUNNING, ANSWER, Action.KILL_IF_ASKED, Action.SET_LIMIT), _LEAVE_AND_END),
-        _LIMIT: (_to(RUNNING, Action.LEAVE, SPAWN), _LEAVE_AND_END),
+        _TIME_IS_UP: Branches(_to(RUNNING, ANSWER, Action.KILL_IF_ASKED, Action.SET_LIMIT), _LEAVE_AND_END),
+        _LIMIT: Branches(_to(RUNNING, Action.LEAVE, SPAWN), _LEAVE_AND_END),
         Input.LEFT_ENDED: _always(RUNNING),
         _SENT: _always(RUNNING),
     },
     BUSY: {
         Input.PAUSE_IS_OVER: _always(RUNNING, SPAWN),
         _HELD: _always(BUSY, _FREE),
-        _TIME_IS_UP: (_to(RUNNING, ANSWER, SPAWN), _END),
+        _TIME_IS_UP: Branches(_to(RUNNING, ANSWER, SPAWN), _END),
         Input.LEFT_ENDED: _always(BUSY),
         _SENT: _always(BUSY),
     },
     PRINTED: {
-        _HELD: (_to(RUNNING, _FREE, SPAWN), _END),
-        _TIME_IS_UP: (_to(RUNNING, ANSWER, SPAWN), _END),
-        _LIMIT: (_START, _END),
+        _HELD: Branches(_to(RUNNING, _FREE, SPAWN), _END),
+        _TIME_IS_UP: Branches(_to(RUNNING, ANSWER, SPAWN), _END),
+        _LIMIT: Branches(_START, _END),
     },
     ENDING: {
         Input.LEFT_ENDED: _always(ENDING),
@@ -268,7 +276,7 @@ class Life(Generic[S]):
         self.steps = list(steps)
 
     @property
-    def is_over(self) -> bool:
+    def has_none_left(self) -> bool:
         """Whether no program is left to run."""
         return self._has_steps and not self.steps
 
@@ -287,10 +295,10 @@ class Life(Generic[S]):
     def receive(self, input_: Input, failures: Sequence[ProgramError] = ()) -> Actions:
         """Goes on to the next state; returns what is to be done. The methods below are for inputs that tell more."""
         self.failures = failures
-        transitions = TRANSITIONS[self.state].get(input_)
-        if transitions is None or (self.is_answered and input_ in _BEFORE_ANSWER):
+        branches = TRANSITIONS[self.state].get(input_)
+        if branches is None or (self.is_answered and input_ in _BEFORE_ANSWER):
             raise self._impossible(input_)
-        self.state, actions = transitions[self._has_steps and not self.steps]
+        self.state, actions = branches.none_left if self._has_steps and not self.steps else branches.some_left
         if ANSWER in actions:
             if self.is_answered:
                 return tuple(action for action in actions if action is not ANSWER)

@@ -17,11 +17,10 @@ from nri.events import subject_of
 from nri.runtimes import Runtime
 from v010_adapter.base.loop import Loop
 from v010_adapter.errors import ConfigError, PluginError
-from v010_adapter.events import reconcile
-from v010_adapter.events.deletes import Deletes
+from v010_adapter.events.deletes import Deletes, listed_by
 from v010_adapter.events.first_start import FirstStart
-from v010_adapter.events.turns import SERVED_ELSEWHERE, State, Turn, Turns
-from v010_adapter.events.work import PluginWork, Shared
+from v010_adapter.events.turns import SERVED_ELSEWHERE, NoteState, Turn, Turns
+from v010_adapter.events.work import PluginWork, WorkTools
 from v010_adapter.legacy.answer import with_updates
 from v010_adapter.legacy.pending_updates import PendingUpdates
 from v010_adapter.legacy.plan import DELETE, REMOVALS, STATES
@@ -49,7 +48,7 @@ NO_HOLDS: dict[str, Any] = {"held": [], "times": {}, "missing": {}}
 """What `status` shows of holds before a container was to be held."""
 
 
-class Link(Protocol):
+class DaemonLink(Protocol):
     """The `Daemon`, as this module needs it: the process, and its connection with the runtime."""
 
     @property
@@ -73,7 +72,7 @@ class Serving:
     """Serves the events of one runtime with legacy plugins and hooks."""
 
     def __init__(
-        self, loop: Loop, own: Settings, turns: Turns, link: Link, make_holder: Callable[[], Holder] | None = None
+        self, loop: Loop, own: Settings, turns: Turns, link: DaemonLink, make_holder: Callable[[], Holder] | None = None
     ) -> None:
         """Call `set_runtime` and `on_synchronize` next.
 
@@ -91,17 +90,17 @@ class Serving:
         self._unanswered: dict[Context, tuple[Turn, PluginWork | None]] = {}
         """The events without an answer, each with its work if plugins may run at it."""
         self.serves = self._is_decided = False
-        """Whether this adapter has served the last event; before that, whether it is alone. And if that is decided."""
+        """Whether this adapter serves the events: it has served the last one, or is alone; and whether that is known."""
         self._standby = self._made_standby()
-        self.runner = Runner(loop, self._standby.claim if self._standby is not None else lambda *_: None)
+        self.runner = Runner(loop, self._standby.claim if self._standby is not None else None)
         self.plugins = LegacyPlugins(own.legacy, own.host_root)
         self.updates = PendingUpdates(loop)
         self.ledger = Ledger(loop, turns.directory)
         self.ledger.on_fault = turns.tell_unwritten
         turns.on_change = self._on_change
         turns.look()
-        self._shared = Shared(self.runner, self.plugins, self.updates, self.ledger)
-        self.deletes = Deletes(loop, self._shared, turns)
+        self._tools = WorkTools(self.runner, self.plugins, self.updates, self.ledger)
+        self.deletes = Deletes(loop, self._tools, turns)
         self._is_first = True
         """Whether this adapter has not been synchronized yet."""
         self._first_start = FirstStart(self.ledger, self.plugins, turns.directory)
@@ -162,7 +161,7 @@ class Serving:
             _withhold((*request.pods, *request.containers), prefix)
         self.updates.existing = {container.id for container in request.containers}
         self.updates.flush_soon()
-        node = reconcile.node_of(request.pods, request.containers)
+        node = listed_by(request.pods, request.containers)
         ours = [target for target in node.running if not (target.is_sandbox and self.plugins.sandboxes.runtime_runs)]
         self._pods_of_runtime = {target.id for target in node.running} - {target.id for target in ours}
         if not self._is_first or not self._first_start.is_due:
@@ -196,8 +195,8 @@ class Serving:
         The answer fails with the PluginError of a plugin that must not fail. Raises ConfigError if conf.json cannot be
         read and a create must not go without its plugins.
 
-        A runtime that has closed the connection waits for no answer: then only stops and removals are served. So it is
-        with an event that this process reads too late, for it was stopped, if other adapters have got the event.
+        Only stops and removals are served in two cases: the runtime has closed the connection, so it waits for no
+        answer; or this process was stopped, has read the event too late, and other adapters have got it.
         """
         target = of_event(context.method, request)
         timeout = context.deadline - context.came
@@ -256,8 +255,7 @@ class Serving:
                 work.be_large(context.size, context.due)
             self.deletes.submit(work)
             if event == START and self._make_holder is not None:
-                moment = min(context.came + self._hold_after, context.due)
-                work.hold_by(moment, context.due, self._made_holder)
+                work.hold_by(context.came + self._hold_after, context.due, self._made_holder)
             else:
                 work.answer_by(context.due)
         if event in REMOVALS:
@@ -292,7 +290,7 @@ class Serving:
         if not target.pid and target.cgroups_path and event != CREATION:
             target.pid = cgroup.find_pid(target.cgroups_path)
             target.started = cgroup.start_time(target.pid) or -1
-        return PluginWork(self._shared, event, target, steps, message=message, turn=turn, trace=trace)
+        return PluginWork(self._tools, event, target, steps, message=message, turn=turn, trace=trace)
 
     @property
     def _changes_creations(self) -> bool:
@@ -328,7 +326,7 @@ class Serving:
         if turn is not None:
             if work is not None:
                 if turn.is_begun or turn.fate is None:  # others serve, too, or its time was up before its turn
-                    state = State.FAILED if context.has_failed else State.ANSWERED
+                    state = NoteState.FAILED if context.has_failed else NoteState.ANSWERED
                     is_in_time = context.is_heard and self._loop.time() < turn.deadline
                     self._turns.end(turn, state if is_in_time else None)
                 work.on_sent()

@@ -46,7 +46,7 @@ from v010_adapter.legacy.plugins import LegacyPlugins
 from v010_adapter.legacy.request import Target
 from v010_adapter.monitoring.logs import RUNS
 from v010_adapter.monitoring.trace import Trace
-from v010_adapter.programs.process import DONE, FAILED, LATE, Outcome, Process, Program, Runner
+from v010_adapter.programs.process import DONE, FAILED, LATE, Process, Program, Runner, RunOutcome
 from v010_adapter.programs.step import Failure, Step
 from v010_adapter.state.ledger import Ledger
 
@@ -65,6 +65,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.1
 """Seconds between two starts of a program that is being written: each pause is twice the one before."""
 LEAD = 1.0
 """Seconds before a hold at which the adapter looks whether it is possible, and starts the keeper."""
+LATEST = 0.15
+"""Seconds before the event is due at which its container is held at the latest: on a busy node the keeper needs some."""
 LOOK = 0.02
 """Seconds between two looks whether the keeper has started, for a hold before the event is due."""
 MOST_PRINTED = 2.0
@@ -353,7 +355,7 @@ class Work(ABC, Generic[S]):
     def _on_time_up(self, why: str = "") -> None:
         """The event must be answered now: its time is up, or `why` says what else has happened."""
         self._take_printed()
-        if self.life.is_over:
+        if self.life.has_none_left:
             self._do(self.life.time_is_up(""))
             return
         if self.life.state is BUSY:
@@ -397,11 +399,11 @@ class Work(ABC, Generic[S]):
             _log_bug(self, "a result")
             return _RESULT_BUG
 
-    def _detach(self, outcome: Outcome) -> Process:
+    def _detach(self, outcome: RunOutcome) -> Process:
         """Returns the current program, which is not waited for any longer."""
         process, self._process = self._process, None
         assert process is not None  # noqa: S101 - the work has been RUNNING
-        seconds = self._runner.note(process, outcome)
+        seconds = self._runner.count_time(process, outcome)
         if runs.isEnabledFor(logging.INFO):
             extra = self.trace.extra_with(plugin=process.name, outcome=str(outcome), us=int(seconds * 1e6))
             runs.info("%s: %s: %s after %.1f ms", self, process.name, outcome, seconds * 1000, extra=extra)
@@ -478,15 +480,15 @@ def _shortened(text: str) -> str:
     return text if len(text) <= MAX_ERROR else f"{text[:MAX_ERROR]} …"
 
 
-class Read(NamedTuple):
+class ReadResult(NamedTuple):
     """A plugin's result, and the keys of changes in it that the plugin may not ask for."""
 
     answer: result.Result | Failure
     wishes: Sequence[str] = ()
 
 
-class Shared(NamedTuple):
-    """What all works of a runtime's events share."""
+class WorkTools(NamedTuple):
+    """What the works of a runtime's events have in common."""
 
     runner: Runner
     plugins: LegacyPlugins
@@ -499,7 +501,7 @@ class PluginWork(Work[PluginStep]):
 
     def __init__(
         self,
-        shared: Shared,
+        tools: WorkTools,
         event: str,
         target: Target,
         steps: Sequence[PluginStep] | None,
@@ -527,7 +529,7 @@ class PluginWork(Work[PluginStep]):
         """The works that must be over before the turn of this one comes."""
         self.has_lock = False
         """Whether this work has the lock of its id."""
-        runner, self._plugins, self._updates, self._ledger = shared
+        runner, self._plugins, self._updates, self._ledger = tools
         self._message = message
         self._builder: AnswerBuilder | None = None
         """Made for the first request or result that needs it: see `_made_builder`."""
@@ -595,11 +597,12 @@ class PluginWork(Work[PluginStep]):
     # The hold
 
     def hold_by(self, moment: float, due: float, holder: Callable[[], Holder]) -> None:
-        """Holds the container at `moment`, on the loop's clock, if that is possible.
+        """Holds the container at `moment`, on the loop's clock, or LATEST before the event is `due`, if that is possible.
 
-        Else answers the event when it is `due`, which is not earlier. `holder` is called when the moment is near.
+        Else answers the event when it is due. `holder` is called when the moment is near.
         """
         if not self.life.is_answered:
+            moment = min(moment, due - LATEST)
             near = partial(self._on_hold_near, moment, due, holder)
             self._deadline = self._runner.loop.call_at(moment - LEAD, near)
 
@@ -610,19 +613,18 @@ class PluginWork(Work[PluginStep]):
             self._deadline = self._runner.loop.call_at(moment, partial(self._on_hold_due, due, holder()))
 
     def _on_hold_due(self, due: float, holder: Holder) -> None:
-        now = self._runner.loop.time()
-        if now < due and not holder.is_ready:
+        now, latest = self._runner.loop.time(), due - LATEST
+        if now < latest and not holder.is_ready:
             again = partial(self._on_hold_due, due, holder)
-            self._deadline = self._runner.loop.call_at(min(due, now + LOOK), again)
+            self._deadline = self._runner.loop.call_at(min(latest, now + LOOK), again)
             return
-        if now >= due:
-            self._take_printed()
-        if not self.life.is_over and not self._is_stopped and self._hold(holder, due):
+        has_printed = now >= latest and self._take_printed()
+        if not self.life.has_none_left and not self._is_stopped and self._hold(holder, due):
             self._runner.loop.call_at(max(due, now + MOST_PRINTED), self._look_for_printed)
-        elif now < due:
-            self.answer_by(due)
-        else:
-            self._on_time_up()
+            return
+        if has_printed:
+            self._do(self.life.limit_reached(""))
+        self.answer_by(due)
 
     def _hold(self, holder: Holder, due: float) -> bool:
         """Holds the container, and tells the runtime that its event is over; returns False if that is not possible."""
@@ -786,34 +788,34 @@ class PluginWork(Work[PluginStep]):
             read, changes = yield self._apart(lambda: self._read_apart(step, process))
             self._made_builder().restore(changes)
         except Oversized as error:
-            read = Read(Failure(str(error)))
+            read = ReadResult(Failure(str(error)))
         return self._taken(step, process, read)
 
-    def _read_apart(self, step: PluginStep, process: Process) -> tuple[Read, dict[str, Any]]:
+    def _read_apart(self, step: PluginStep, process: Process) -> tuple[ReadResult, dict[str, Any]]:
         """Reads a result in a child process, where the next request is made, too."""
         read = self._read(step, process)
         if isinstance(read.answer, result.Result):
             read = read._replace(answer=read.answer.original())  # the builder has taken the changes
         return read, self._changes(self.life.steps[1:])
 
-    def _read(self, step: PluginStep, process: Process) -> Read:
+    def _read(self, step: PluginStep, process: Process) -> ReadResult:
         """Reads a result, and adds it to the answer."""
         parsed, wishes = result.Result(), list[str]()
         try:
             parsed = result.parse(process.stdout)
             if parsed.error:
-                return Read(Failure(_shortened(parsed.error)))
+                return ReadResult(Failure(_shortened(parsed.error)))
             if parsed.has_wishes and not step.may_adjust:  # the original client ignored unknown keys
                 wishes, parsed = parsed.wishes(), parsed.original()
             if parsed.has_wishes or parsed.metadata:
                 self._made_builder().accept(step.entry.type, parsed)
         except NotAdjustable as refused:
-            return Read(Failure(str(refused)), wishes)
+            return ReadResult(Failure(str(refused)), wishes)
         except result.ResultError as reason:
-            return Read(Failure(f"no result ({reason}), {process.ending}"))
-        return Read(parsed, wishes)
+            return ReadResult(Failure(f"no result ({reason}), {process.ending}"))
+        return ReadResult(parsed, wishes)
 
-    def _taken(self, step: PluginStep, process: Process, read: Read) -> result.Result | Failure:
+    def _taken(self, step: PluginStep, process: Process, read: ReadResult) -> result.Result | Failure:
         if read.wishes:
             self._warn_of_wishes(step.entry.type, read.wishes)
         if self._builder is not None:

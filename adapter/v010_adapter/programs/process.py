@@ -79,7 +79,7 @@ class Process:
         """What log lines of the event have that the program serves."""
         self._loop = loop
         self._on_end, self._on_line = on_end, on_line
-        self._stderr: Lines | None = None
+        self._stderr: StderrLines | None = None
         """What the program has written to stderr."""
         self._stdout = bytearray()
         self.max_stdout = MAX_STDOUT
@@ -269,7 +269,7 @@ class Process:
 
     def _add_to_stderr(self, chunk: bytes) -> None:
         if self._stderr is None:
-            self._stderr = Lines(self._on_line)
+            self._stderr = StderrLines(self._on_line)
         self._stderr.add(chunk)
         if self._is_left and self._stderr.size > MAX_STDOUT:
             self._close_flooded("_err", "stderr")
@@ -329,7 +329,7 @@ class Process:
             setattr(self, name, -1)
 
 
-class Lines:
+class StderrLines:
     """The lines of a program's stderr: passes them on to `on_line`, as far as the limits allow."""
 
     def __init__(self, on_line: Callable[[str], None]) -> None:
@@ -371,7 +371,7 @@ class Lines:
                 self.on_line(f"(more than {MAX_LINES} lines on stderr: the rest is not logged)")
 
 
-class Outcome(StrEnum):
+class RunOutcome(StrEnum):
     """How a run has ended, for whoever waited for it."""
 
     DONE = "done"
@@ -380,7 +380,7 @@ class Outcome(StrEnum):
     """Nobody waits any longer, and there is no result."""
 
 
-DONE, FAILED, LATE = Outcome  # a global name is faster than an enumeration's attribute
+DONE, FAILED, LATE = RunOutcome  # a global name is faster than an enumeration's attribute
 
 
 Claim: TypeAlias = Callable[[Program, Callable[[Process], None], Callable[[str], None]], Process | None]
@@ -399,7 +399,7 @@ class Account:
     last_error: str = ""
     failed_at: float = 0.0
     """Seconds since the epoch, of the last error."""
-    times: defaultdict[Outcome, Histogram] = field(default_factory=lambda: defaultdict(Histogram))
+    times: defaultdict[RunOutcome, Histogram] = field(default_factory=lambda: defaultdict(Histogram))
     """The time from the start of a run to its outcome."""
 
     def fail(self, reason: str) -> None:
@@ -416,8 +416,8 @@ class Account:
 class Runner:
     """Spawns programs on a loop."""
 
-    def __init__(self, loop: Loop, claim: Claim = lambda *_: None) -> None:
-        """`claim` returns a process that stands by for a program, if there is one."""
+    def __init__(self, loop: Loop, claim: Claim | None = None) -> None:
+        """`claim` returns a process that stands by for a program, None if there is none."""
         self.loop = loop
         self.accounts: defaultdict[str, Account] = defaultdict(Account)
         """What has happened so far, by program."""
@@ -439,7 +439,7 @@ class Runner:
             extra = trace.extra_with(plugin=name, stream="stderr")
             printed.debug("%s: stderr: %s", trace.title(name), line, extra=extra)
 
-        process = self._claim(program, on_exit, log_stderr)
+        process = self._claim(program, on_exit, log_stderr) if self._claim is not None else None
         if process is None:
             if trace.parent and program.takes_trace:
                 program = program._replace(environ={**program.environ, "TRACEPARENT": trace.parent})
@@ -448,7 +448,7 @@ class Runner:
         self.accounts[name].runs += 1
         return process
 
-    def note(self, process: Process, outcome: Outcome) -> float:
+    def count_time(self, process: Process, outcome: RunOutcome) -> float:
         """Counts the time of a run that ends now; returns the time, in seconds."""
         seconds = self.loop.time() - process.started
         self.accounts[process.name].times[outcome].add(seconds)
