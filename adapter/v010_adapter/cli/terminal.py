@@ -123,7 +123,7 @@ def wrapped(line: str, room: int, more: int = INDENT) -> list[str]:
 
 
 def fitted(lines: Iterable[str], out: TextIO, more: int = INDENT) -> list[str]:
-    """Returns the lines, without control characters, as lines that fit into `out`; later ones are indented by `more`."""
+    """Returns printable lines that fit into `out`, later ones indented by `more`."""
     room = width(out)
     return [part for line in lines for part in wrapped(printable(line), room, more)]
 
