@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -26,6 +27,7 @@ def schema() -> dict[str, Any]:
     return loaded
 
 
+@functools.cache
 def values() -> dict[str, Any]:
     """Returns the default values."""
     loaded: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())

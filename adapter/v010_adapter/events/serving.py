@@ -90,7 +90,7 @@ class Serving:
         self._unanswered: dict[Context, tuple[Turn, PluginWork | None]] = {}
         """The events without an answer, each with its work if plugins may run at it."""
         self.serves = self._is_decided = False
-        """Whether this adapter serves the events: it has served the last one, or is alone; and whether that is known."""
+        """Whether this adapter serves: it has served the last event, or is alone; and whether that is known."""
         self._standby = self._made_standby()
         self.runner = Runner(loop, self._standby.claim if self._standby is not None else None)
         self.plugins = LegacyPlugins(own.legacy, own.host_root)

@@ -15,7 +15,6 @@ from nri.text import printable
 from v010_adapter.hooks.facts import Facts
 from v010_adapter.hooks.model import IN_CONTAINER, RUNTIME_STAGES, STAGES, Hook, When
 from v010_adapter.hooks.patterns import Patterns
-from v010_adapter.hooks.steps import Steps
 
 USUAL_KEYS, USUAL_KEY = 1024, 317
 """Maximum number and length of the remembered keys that match no pattern. Kubernetes allows 317 characters."""
@@ -97,7 +96,7 @@ class Matcher:
     """Hooks in the order of their injection. Their patterns are compiled once for all containers."""
 
     def __init__(self, hooks: Iterable[NamedHook]) -> None:
-        """Takes hooks in any order, with valid patterns. Without hooks, there is nothing to compile."""
+        """Takes hooks in any order, with valid patterns."""
         self.rules = [
             Rule(named, dict.fromkeys(_conditions(named.hook.when)).keys(), named.hook.when.any_of)
             for named in sorted(hooks, key=sort_key)
@@ -114,13 +113,8 @@ class Matcher:
         self._unmatched: set[str] = set()
         """Keys that match no pattern. They are remembered, because most containers of a node have the same keys."""
         self._steps = ANNOTATION_STEPS + PAIR_STEPS * sum(map(len, self._pairs.values()))
-        self._keys, self._values, self._commands = Patterns(), Patterns(), Patterns()
-
-    def compile(self) -> Steps[None]:
-        """Compiles the patterns, one per step. Must be called once before the other methods."""
-        yield from self._keys.add(self._pairs)
-        yield from self._values.add(chain.from_iterable(self._pairs.values()))
-        yield from self._commands.add(chain.from_iterable(one.patterns for one in self._command_lists))
+        self._keys, self._values = Patterns(self._pairs), Patterns(chain.from_iterable(self._pairs.values()))
+        self._commands = Patterns(chain.from_iterable(one.patterns for one in self._command_lists))
 
     @property
     def fields(self) -> list[str]:

@@ -120,17 +120,14 @@ class HookFiles:
             return
         try:
             text, _ = paths.read(file, MAX_SIZE)
-            hook, errors = model.examine(text, precreate=self._settings.precreate) if text else (None, [])
+            hook = model.parse(text, precreate=self._settings.precreate) if text else None
         except HookError as error:
-            yield from _not_used(_faults(text, file, [error]))
+            yield from _not_used(_faults(text, file, error))
         except (OSError, ValueError) as error:
             yield Item(PROBLEM, self._reasons.get(printable(file)) or reason_of(error), file)
         else:
             if hook is None:
                 yield Item(OK, f"empty: {masks}", file)
-            elif errors:
-                found = _faults(text, file, errors)
-                yield from _not_used([*found, *self._program(file, hook, found)])
             else:
                 yield from self._good(file, text, hook)
 
@@ -205,15 +202,15 @@ def _not_used(found: Sequence[Item]) -> Iterator[Item]:
         yield entry._replace(message=f"not used: {entry.message}") if entry is first else entry
 
 
-def _faults(text: bytes, file: str, errors: Sequence[HookError] = ()) -> list[Item]:
-    """Returns every fault of a file, one for each place. `errors` are the parser's."""
-    found = {Item(PROBLEM, error.reason, file, error.line, error.column) for error in errors}
+def _faults(text: bytes, file: str, error: HookError | None = None) -> list[Item]:
+    """Returns the faults of a file that its schema finds, and the parser's `error` unless the schema has found it."""
+    own = [Item(PROBLEM, error.reason, file, error.line, error.column)] if error else []
     try:
         gojson.document(text)
     except gojson.JSONError:
-        return list(found)
+        return own
     entries = faults.find(text, file)
     places = {(entry.line, entry.column) for entry in entries if entry.status == PROBLEM}
     # An error without a place is a missing key. The schema finds missing keys, too.
-    new = [entry for entry in found if (entry.line, entry.column) not in places and (entry.line or not places)]
+    new = [one for one in own if (one.line, one.column) not in places and (one.line or not places)]
     return sorted([*entries, *new], key=faults.by_place)
