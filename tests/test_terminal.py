@@ -62,7 +62,7 @@ class Extremes:
         container = {"name": "c" * 63, "args": ["/bin/sh", "x" * 100], "annotations": {f"^{WIDE * 3}": WIDE * 40}}
         self.container = self.write("container.json", json.dumps(container))
         self.legacy = self.program("legacy", f"cat >/dev/null; echo '{json.dumps(CHANGES)}'")
-        self.ends = self.program(f"10-{NAME}", "exit 2")
+        self.ends = self.program(f"10-{NAME}", f"echo {'mine ' * 50} >&2; exit 2")
 
     def write(self, name: str, text: str) -> Path:
         path = self.directory / name
@@ -113,6 +113,7 @@ def test_no_row_is_wider_than_the_terminal(name: str, extremes: Extremes) -> Non
     assert seen.broken == []
     assert len(seen.rows) > 3, seen.rows
     assert "Traceback" not in "".join(seen.rows)
+    assert ("    mine mine" in "\n".join(seen.rows)) is (name in ("failing", "contract"))
 
 
 @pytest.mark.parametrize(
