@@ -66,7 +66,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.1
 LEAD = 1.0
 """Seconds before a hold at which the adapter looks whether it is possible, and starts the keeper."""
 LATEST = 0.15
-"""Seconds before the event is due at which its container is held at the latest: on a busy node the keeper needs some."""
+"""Seconds before the event is due at which its container is held at the latest: a busy keeper needs some."""
 LOOK = 0.02
 """Seconds between two looks whether the keeper has started, for a hold before the event is due."""
 MOST_PRINTED = 2.0
@@ -597,9 +597,9 @@ class PluginWork(Work[PluginStep]):
     # The hold
 
     def hold_by(self, moment: float, due: float, holder: Callable[[], Holder]) -> None:
-        """Holds the container at `moment`, on the loop's clock, or LATEST before the event is `due`, if that is possible.
+        """Holds the container at `moment`, on the loop's clock, or LATEST before the event is `due`, if it can.
 
-        Else answers the event when it is due. `holder` is called when the moment is near.
+        Else it answers the event when that is due. `holder` is called when the moment is near.
         """
         if not self.life.is_answered:
             moment = min(moment, due - LATEST)
