@@ -710,7 +710,7 @@ class PluginWork(Work[PluginStep]):
     def hold_by(self, moment: float, due: float, holder: Callable[[], Holder]) -> None:
         """Holds the container at `moment`, on the loop's clock, or LATEST before the event is `due`, if it can be held.
 
-        Else answers the event when it is due. `holder` is called when the moment is near.
+        Else it answers the event when that is due. `holder` is called when the moment is near.
         """
         if not self.life.is_answered:
             moment = min(moment, due - LATEST)
