@@ -52,7 +52,7 @@ demo: $(VENV)/.package ## the main job, played with samples: needs neither root 
 	$(BIN)/v010-adapter demo
 
 docs: $(VENV)/.docs ## these pages as a site, in .cache/site
-	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -c docs -d .cache/doctrees . .cache/site
+	$(BIN)/sphinx-build --fail-on-warning --keep-going -c docs -d .cache/doctrees . .cache/site
 	@echo .cache/site/index.html
 
 # A test whose subject is a short deadline has the machine for itself.

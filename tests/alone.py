@@ -52,7 +52,7 @@ class Alone(Turns):
 
 
 class NoRuntime:
-    """A `Link` without a process and a connection."""
+    """A `DaemonLink` without a process and a connection."""
 
     runtime_pid = 0
 

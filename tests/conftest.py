@@ -55,8 +55,12 @@ def seed() -> int:
     return SEED
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the property tests that ask for many examples, and cuts them short where a person waits."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks property tests that ask for many examples. Where a person waits, cuts them short, and leaves tests out."""
+    left_out = [] if CI else [item for item in items if item.get_closest_marker("ci")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("ci")]
     for item in items:
         if isinstance(item, pytest.Function) and "hypothesis" in item.keywords:
             # A state machine's settings are its test case's, any other's are where Hypothesis looks for them.

@@ -157,6 +157,7 @@ def test_every_command_of_ci_is_understood() -> None:
     assert [*jobs[0]["jobs"], *jobs[1]] == ["nri", "nri"]
 
 
+@pytest.mark.ci
 def test_an_authors_tests_are_three_lines(tmp_path: Path) -> None:
     (test,) = blocks(TESTING, "python")
     assert [len(one.strip().splitlines()) for one in test.split("\n\n\n")] == [2, 3]

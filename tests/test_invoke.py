@@ -140,7 +140,7 @@ def test_what_cannot_be_used_is_named_and_ends_with_2(node: Node) -> None:
     assert node.err.startswith("v010-adapter: a: runs at no event; the recorded events are RunPodSandbox, ")
     (node.folder / "conf.json").write_text("{")
     assert node("a") == 2
-    assert node.err == f"v010-adapter: {node.folder}/conf.json:1: unexpected end\n"
+    assert node.err == f"v010-adapter: {node.folder}/conf.json:1:2: unexpected end\n"
 
 
 def test_a_plugin_that_conf_json_does_not_name_is_run_and_this_is_said(node: Node) -> None:

@@ -10,6 +10,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import compress, filterfalse
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ from nri import api
 from nri.wire import Code
 from v010_adapter.base import collector
 from v010_adapter.daemon.adapter import Adapter
-from v010_adapter.events.plugin_work import PluginWork
 from v010_adapter.events.precreate import Edits
+from v010_adapter.events.work import PluginWork
 from v010_adapter.legacy.answer import AnswerBuilder
 from v010_adapter.oci.sizes import MAX_STRING
 from v010_adapter.programs.apart import RESERVE
@@ -116,13 +117,25 @@ class Events:
 
 
 def texts_with_mark() -> Iterator[str]:
-    """Yields the types of large objects with the mark, and of what holds them: the collector knows no bytes itself."""
-    for holder in gc.get_objects():
-        for held in gc.get_referents(holder):
-            inner = gc.get_referents(held) if type(held) in (dict, tuple) and not gc.is_tracked(held) else ()
-            for each in (held, *inner):
-                if has_mark(each):
-                    yield f"{type(each).__name__} in {type(holder).__name__}"
+    """Yields the types of large objects with the mark, and of what holds them: the collector knows no bytes itself.
+
+    The heap has millions of objects, so Python's own code runs for few of them.
+    """
+    held = gc.get_referents(*gc.get_objects())
+    held += gc.get_referents(*filterfalse(gc.is_tracked, of_types((dict, tuple), held)))
+    texts = of_types((str, bytes, bytearray), held)
+    large = compress(texts, map(LARGE.__lt__, map(len, texts)))
+    found = {id(each): each for each in (*large, *of_types((memoryview, Message), held)) if has_mark(each)}
+    del held, texts
+    for each in found.values():
+        holders = {type(holder).__name__ for holder in gc.get_referrers(each) if holder is not found}
+        yield f"{type(each).__name__} in {', '.join(sorted(holders)) or 'what the collector does not know'}"
+
+
+def of_types(types: tuple[type, ...], objects: list[Any]) -> list[Any]:
+    """Returns the objects that are of these types, or of subclasses."""
+    wanted = {type_ for type_ in set(map(type, objects)) if issubclass(type_, types)}
+    return list(compress(objects, map(wanted.__contains__, map(type, objects))))
 
 
 def has_mark(each: object) -> bool:

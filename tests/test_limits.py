@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from nri.errors import NRIError
-from tests.hooks.whole import parse
 from v010_adapter.base import gojson, json_scanner
+from v010_adapter.hooks.model import parse
 from v010_adapter.legacy import config, result
 
 HOOK = b'{"version":"1.0.0","hook":{"path":"/a"},"when":{"always":true},"stages":["poststop"],"more":%b}'

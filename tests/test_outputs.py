@@ -191,7 +191,7 @@ def test_a_reader_that_is_gone_is_no_error_and_a_full_disk_is_one_line(words: st
         os.close(stdout)
 
 
-@pytest.mark.parametrize("words", ["check", "status -wait 0.1", "demo"])
+@pytest.mark.parametrize("words", ["check", "status -wait 0.1", pytest.param("demo", marks=pytest.mark.ci)])
 def test_a_stream_that_the_caller_has_closed_changes_nothing_else(words: str, tmp_path: Path) -> None:
     def done(redirection: str) -> subprocess.CompletedProcess[str]:
         shell = ["/bin/sh", "-c", f'exec "$0" "$@" {redirection}', str(COMMAND), *words.split()]

@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[1]
 COMMAND = str(Path(sys.executable).with_name("v010-adapter"))
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 """Python starts itself anew in such a locale."""
+CI = bool(os.environ.get("CI"))
 NAMES = {*sys.stdlib_module_names, *packages_distributions(), "sitecustomize", "usercustomize"}
 
 
@@ -72,7 +73,8 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 CONFIGURED = "-config {0}/own.yaml"
 LINES = (
-    *("demo", "simulate -legacy {0}/plugin -hooks {0}/hooks.d", "simulate -plugin {0}/plugin"),
+    pytest.param("demo", marks=pytest.mark.ci),
+    *("simulate -legacy {0}/plugin -hooks {0}/hooks.d", "simulate -plugin {0}/plugin"),
     *(f"check {CONFIGURED} -probe {{0}}/plugin -yes", f"invoke {{0}}/plugin {CONFIGURED}", f"status {CONFIGURED}"),
     f"hooks match {CONFIGURED} -container {{0}}/containers/pod.yaml",
     *("install -root {0}/root", "uninstall -root {0}/root", "completion bash", "-once -socket /nowhere"),
@@ -83,11 +85,10 @@ LINES = (
 @pytest.mark.parametrize("line", LINES)
 def test_no_command_runs_them(line: str, planted: Path, copies: Path) -> None:
     words = [COMMAND, *line.format(copies).split()]
-    assert not ran(planted, words)
     assert not ran(planted, [sys.executable, *words], **ASCII), "started anew in UTF-8"
-    for path in (str(planted), ":"):
+    for path in ("", str(planted), ":") if CI else (f"{planted}:",):
         kept = {"PYTHONPATH": path, "PYTHONUSERBASE": str(planted), "PYTHONSTARTUP": f"{planted}/json.py"}
-        assert not ran(planted, words, **kept), "of a user, kept by su"
+        assert not ran(planted, words, **kept if path else {}), "of a user, kept by su"
 
 
 @pytest.mark.parametrize("form", ["launched", "-external"])

@@ -25,7 +25,7 @@ FAULTS: dict[str, list[str]] = {
     '{"plugins": [{"type": "a/b"}, {"type": "/none"}]}': [
         "conf.json:1:23: plugins[0].type: must be a name or an absolute path"],
     # To the schema, the second key is only a spelling that not everybody knows.
-    '{"plugins": [\n{"type": "a", "TYPE": ""}]}': ["conf.json:2: plugins[0].type: missing or empty"],
+    '{"plugins": [\n{"type": "a", "TYPE": ""}]}': ["conf.json:2:1: plugins[0].type: missing or empty"],
 }
 # fmt: on
 
@@ -111,7 +111,7 @@ def whole(node: Node) -> Node:
 
 
 PLACES = {
-    "conf.json": "conf.json: {} is world-writable: none of its plugins runs",
+    "conf.json": "conf.json: {} is world-writable",
     "bin/konfine": "konfine: bin/konfine: {} is world-writable",
     "one": "one/a.json: not used: {} is world-writable",
     "two/b.json": "two/b.json: not used: {} is world-writable",
@@ -146,3 +146,18 @@ def test_what_a_group_can_write_is_a_note_for_each_place_and_no_problem(whole: N
     for name in places:
         (whole.folder / name).chmod(0o775)
     assert whole.part("trust") == [f"note {name} is writable for group {os.getegid()}" for name in places]
+
+
+def test_another_list_where_installers_of_plugins_look_is_noted(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("cli.check.plugins", "legacy.sandboxes"):
+        monkeypatch.setattr(f"v010_adapter.{module}.DEFAULT_CONF_JSON", str(node.folder / "shared.json"))
+    node.write("conf.json", {"plugins": []})
+    noted = (
+        "note shared.json: another list, whose plugins the adapter does not run; "
+        "containerd 2.0 to 2.4 run them for pods (legacy.config is conf.json)"
+    )
+    assert noted not in node()
+    node.write("shared.json", {"plugins": []})
+    assert noted in node()
+    node.settings["legacy"]["config"] = str(node.folder / "shared.json")
+    assert "note shared.json" not in "".join(node())

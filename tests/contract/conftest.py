@@ -7,10 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from nri.testing import Late, launch
-from nri.testing.contract import ending, starts, watched
+from nri.testing.contract import ending, joining, requests, starts, watched
 from nri.testing.plugin import Plugin
 from tests.runtime.fixtures import forked, plugins
 from tests.runtime.simulation import simulate
+
+from .broken import CI
 
 __all__ = ["plugins", "simulate"]
 
@@ -21,6 +23,25 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(starts, "spawn", forked)
     monkeypatch.setattr(ending, "END", 60)
     monkeypatch.setattr(ending, "CONNECT", 60)
+
+
+@pytest.fixture(autouse=True)
+def brief(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a person waits, does not play the runtime's end, which takes two processes, and plays smaller nodes."""
+    if CI:
+        return
+    if not {"executed", "played_to_the_end"} & set(request.fixturenames):
+        monkeypatch.setattr(ending, "_ends_with", lambda *_: True)
+    monkeypatch.setattr(ending, "REPEATS", 10)
+    monkeypatch.setattr(requests, "PER_PART", 100)
+    for name, number in (("PODS", 200), ("CONTAINERS", 1000)):
+        for module in (joining, requests):
+            monkeypatch.setattr(module, name, number)
+
+
+@pytest.fixture
+def played_to_the_end() -> None:
+    """Always plays the runtime's end."""
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from tests.runtime.fixtures import Plugins
 from .broken import ADJUST, BROKEN, NEWEST, RUNTIMES, UNDER, WANTED, WITH_CRIO, judged, named, of, patient, sound
 
 
+@pytest.mark.usefixtures("played_to_the_end")
 @pytest.mark.parametrize("name", RUNTIMES)
 def test_a_sound_plugin_keeps_all_rules_under_each_runtime(plugins: Plugins, name: str) -> None:
     report = judged(plugins, sound(), patient(name))
@@ -237,6 +238,7 @@ def test_what_a_plugin_has_started_does_not_stay(plugins: Plugins, tmp_path: Pat
         assert reader.read(), "to its end: nobody has it open any more"
 
 
+@pytest.mark.usefixtures("played_to_the_end")
 def test_a_plugin_that_stays(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ending, "END", 0.05)
     stays = "raw.run(answer)\nsignal.pause()"

@@ -112,13 +112,15 @@ def test_a_broken_conf_json_is_a_fault_that_says_which_version_is_in_force(node:
     told = asked(*JSON)
     unknown, broken = sorted(told.adapter["faults"], key=lambda fault: "unheard: unknown key" not in fault)
     assert (told.code, "unheard: unknown key" in unknown) == (1, True)
-    assert broken.startswith(f"{node.conf_json}:1: unexpected end; no plugin can run")
+    assert broken.startswith(f"{node.conf_json}:1:2: unexpected end; no plugin can run")
     assert "FAULT" in asked().stdout
     node.configure("good")
     daemon.serves(start("c2"))
     node.write_conf("{")
     daemon.serves(start("c3"))
-    assert f"{node.conf_json}:1: unexpected end; the last good version stays in force" in asked(*JSON).adapter["faults"]
+    assert (
+        f"{node.conf_json}:1:2: unexpected end; the last good version stays in force" in asked(*JSON).adapter["faults"]
+    )
 
 
 def test_an_adapter_without_a_runtime_does_not_claim_that_another_serves(node: Node, asked: Ask) -> None:

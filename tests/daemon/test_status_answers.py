@@ -99,8 +99,8 @@ def test_what_is_no_object_is_no_answer_and_another_version_is_named(tmp_path: P
 
 PRINTS = {
     ("v010_adapter/cli/check/probe.py", "confirm"),
-    ("v010_adapter/monitoring/sanitize.py", "show"),
-    ("v010_adapter/monitoring/sanitize.py", "show_json"),
+    ("v010_adapter/cli/terminal.py", "show"),
+    ("v010_adapter/cli/terminal.py", "show_json"),
 }
 OWN_TEXT = {
     ("v010_adapter/cli/entry.py", "main"): "a text of its own",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import textwrap
@@ -29,6 +30,7 @@ def schema() -> dict[str, Any]:
     return loaded
 
 
+@functools.cache
 def values() -> dict[str, Any]:
     """Returns the default values."""
     loaded: dict[str, Any] = yaml.safe_load(VALUES.read_text())

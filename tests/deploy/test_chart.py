@@ -5,6 +5,7 @@ What the chart renders is tested on Kubernetes.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -72,10 +73,14 @@ WRONG: list[tuple[dict[str, object], str]] = [  # values, and what the error nam
 ]
 
 
+@functools.cache
+def validator() -> jsonschema.Draft7Validator:
+    return jsonschema.Draft7Validator(schema(), format_checker=jsonschema.FormatChecker())
+
+
 def errors(own: Mapping[str, Any]) -> list[str]:
     """What helm has against values of a user: each error with its place."""
-    validator = jsonschema.Draft7Validator(schema(), format_checker=jsonschema.FormatChecker())
-    found = validator.iter_errors(merged(values(), own))
+    found = validator().iter_errors(merged(values(), own))
     return [f"{list(error.absolute_path)} {error.message}" for error in found]
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
 import zipfile
+from collections.abc import Callable
 from email import message_from_bytes
 from pathlib import Path
 
@@ -30,32 +32,47 @@ def built(folder: Path, *projects: str, **environ: str) -> list[Path]:
     return sorted(folder.glob("*.whl"))
 
 
+def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """A directory that the processes which run the tests share: the first one that needs it makes it."""
+    above = factory.getbasetemp()
+    folder = (above.parent if "PYTEST_XDIST_WORKER" in os.environ else above) / name
+    with folder.with_name(f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            try:
+                make(folder)
+            except BaseException:  # the next one is not to find half of it
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
+    return folder
+
+
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Those of a release: of nri, and of the adapter. The processes that run the tests build them once."""
-    above = tmp_path_factory.getbasetemp()
-    folder = (above.parent if "PYTEST_XDIST_WORKER" in os.environ else above) / "wheels"
-    with (folder.parent / "wheels.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        return sorted(folder.glob("*.whl")) or built(folder, "./adapter", ".", V010_ADAPTER_RELEASE="1")
+    """Those of a release: of nri, and of the adapter."""
+    folder = once(tmp_path_factory, "wheels", lambda made: built(made, "./adapter", ".", V010_ADAPTER_RELEASE="1"))
+    return sorted(folder.glob("*.whl"))
 
 
 class Site:
-    """A virtual environment with both wheels, where the packages of others are those of the tests' own environment."""
+    """A directory of a user, with a virtual environment that has both wheels and, from the tests' own, the rest."""
 
-    def __init__(self, folder: Path, wheels: list[Path]) -> None:
-        self.folder = folder
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
-        self.packages = Path(sysconfig.get_path("purelib", "venv", {"base": str(folder / "venv")}))
+    def __init__(self, folder: Path, venv: Path) -> None:
+        self.folder, self._venv = folder, venv
+        self.packages = Path(sysconfig.get_path("purelib", "venv", {"base": str(venv)}))
+
+    def make(self, wheels: list[Path]) -> None:
+        """Makes the environment."""
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", self._venv], check=True)
         self.packages.joinpath("others.pth").write_text(sysconfig.get_path("purelib") + "\n")
         self.pip("install", "--no-deps", *map(str, wheels))
 
     def pip(self, *words: str) -> None:
-        subprocess.run([*PIP, "--python", str(self.folder / "venv/bin/python"), *words], check=True)
+        subprocess.run([*PIP, "--python", str(self._venv / "bin/python"), *words], check=True)
 
     def run(self, *words: str, program: str = "python", **environ: str) -> subprocess.CompletedProcess[str]:
-        """Runs a program of the environment in a project's directory."""
-        line = [str(self.folder / "venv/bin" / program), *words]
+        """Runs a program of the environment in the directory."""
+        line = [str(self._venv / "bin" / program), *words]
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST"))}
         return subprocess.run(
             line, cwd=self.folder, env={**clean, **environ}, capture_output=True, text=True, check=False
@@ -68,8 +85,9 @@ class Site:
 
 
 @pytest.fixture
-def site(tmp_path: Path, wheels: list[Path]) -> Site:
-    return Site(tmp_path, wheels)
+def site(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, wheels: list[Path]) -> Site:
+    """One environment for all tests, none of which installs anything there, and a directory for each."""
+    return Site(tmp_path, once(tmp_path_factory, "site", lambda made: Site(made, made).make(wheels)))
 
 
 def intruder(folder: Path) -> Path:
@@ -140,7 +158,11 @@ def test_the_command_of_an_installation_runs_no_module_of_a_user_whose_environme
         assert "it was run" not in said.stdout
 
 
-def test_the_command_works_beside_an_unrelated_package_adapter_and_after_its_end(site: Site, tmp_path: Path) -> None:
+def test_the_command_works_beside_an_unrelated_package_adapter_and_after_its_end(
+    wheels: list[Path], tmp_path: Path
+) -> None:
+    site = Site(tmp_path, tmp_path / "venv")
+    site.make(wheels)
     site.pip("install", "--no-deps", str(intruder(tmp_path)))
     told = site.run("-c", "import adapter, nri, v010_adapter; print(adapter.NAME, v010_adapter.__version__)")
     assert told.stdout == f"the other {__version__}\n", told.stderr

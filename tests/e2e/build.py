@@ -9,7 +9,7 @@ import shutil
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
-from tests.peers.build import PeerMissing, cache, find_go, made, run, unpack
+from tests.peers.build import PeerMissing, cache, find_go, made, run, tell, unpack
 
 CACHE = cache() / "e2e"
 CONTAINERD_TAGS = "no_btrfs no_zfs no_devmapper urfave_cli_no_docs"
@@ -90,21 +90,25 @@ def _build(recipe: Recipe, target: Path) -> None:
     def step(*command: str) -> str:
         return run(["nice", *command], PeerMissing, requiring, environment)
 
+    parts = 2 + len(recipe.c_folders)
     step(go, "mod", "init", "requiring")
     origin = f"{recipe.module}@{recipe.version}"
     step(go, "mod", "edit", f"-require={origin}")
+    tell(f"{recipe.name}, 1 of {parts}: downloading {origin}")
     source = Path(json.loads(step(go, "mod", "download", "-json", origin))["Dir"])
     (requiring / "go.sum").write_bytes((source / "go.sum").read_bytes())
     packages = [f"{recipe.module}/{command}" for command in recipe.commands]
+    tell(f"{recipe.name}, 2 of {parts}: compiling {', '.join(recipe.commands)}")
     step(go, "build", "-trimpath", "-tags", recipe.tags, "-ldflags", "-s -w", "-o", f"{binaries}/", *packages)
-    for folder in recipe.c_folders:
+    for number, folder in enumerate(recipe.c_folders, start=3):
+        tell(f"{recipe.name}, {number} of {parts}: compiling {folder}")
         step("cp", "-r", str(source / folder), str(scratch))
         step("chmod", "-R", "u+w", str(scratch / folder))
         step("make", "-C", str(scratch / folder))  # writes to ../bin
     binaries.rename(target)
 
 
-PACKAGES_OF_ALL = {"runc": "runc", "busybox": "busybox-static", "systemd-cat": "systemd"}
+PACKAGES_OF_ALL = {"runc": "runc", "crun": "crun", "busybox": "busybox-static", "systemd-cat": "systemd"}
 PACKAGES_OF_CRIO = {
     "conmon": "conmon",
     "podman": "podman",

@@ -24,12 +24,14 @@ from tests.e2e.runtimes import PATH, Containerd, Runtime
 from tests.layouts import K3S
 from tests.peers.build import peer
 from tests.peers.hook_cases import PACKAGE as PODMANS_HOOKS
+from v010_adapter.cli.install import example
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 GUIDES = {
     "installing": DOCS / "install.md",
     "on-k3s": DOCS / "install.md",
+    "without-list": DOCS / "install.md",
     "from-adapter": DOCS / "migration/v010-adapter.md",
     "from-injector": DOCS / "migration/hook-injector.md",
     "from-1.6": DOCS / "migration/containerd-1.6.md",
@@ -139,6 +141,32 @@ def _installing(node: Node) -> Iterator[str]:
         yield "the adapter runs plugins after it was uninstalled"
     left = [*PLUGINS.glob("*"), *Path("/etc/nri").glob("v010-adapter*"), *Path("/run").glob("nri-*")]
     yield from (f"left behind by the way back: {path}" for path in left)
+
+
+def _without_list(node: Node) -> Iterator[str]:
+    """On a node without a list of plugins, the adapter runs those of its own list, also for pods."""
+    text, own = CONF.read_text(), Path(example.LIST)
+    CONF.unlink()
+    node.runtime.start()
+    node.follow("without-list", "Let the runtime launch it", "Verify it")
+    own.write_text(text)
+    node.pods.start("whole")
+    install(Path("/opt/v010-adapter-new"))
+    node.follow("without-list", "Upgrade")
+    node.pods.start("upgraded")
+    yield from node.judge()
+    calls = node.calls()["witness"]
+    count = Counter((call.request["id"], call.key[0]) for call in calls)
+    for name, (pod, _) in node.pods.ids.items():
+        if (count[pod, "create"], count[pod, "delete"]) != (1, 1):
+            yield f"the pod {name}: {count[pod, 'create']} creates, {count[pod, 'delete']} deletes"
+    if any(call.by_runtime for call in calls):
+        yield "containerd has run plugins in a list that it should not know"
+    node.follow("without-list", "Uninstall")
+    left = [*PLUGINS.glob("*"), *Path("/etc/nri").glob("v010-adapter*")]
+    yield from (f"left behind by the way back: {path}" for path in left if path != own)
+    if own.read_text() != text:
+        yield "uninstall has changed a list with plugins"
 
 
 def _on_k3s(node: Node) -> Iterator[str]:
@@ -275,6 +303,7 @@ def _from_cri_o(node: Node) -> Iterator[str]:
 PLAYS = {
     "installing": _installing,
     "on-k3s": _on_k3s,
+    "without-list": _without_list,
     "from-adapter": _from_adapter,
     "from-injector": _from_injector,
     "from-1.6": _from_1_6,

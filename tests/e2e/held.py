@@ -5,7 +5,7 @@ The container's name says how its plugin ends; a file says when.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.e2e.holding import TOLD, Start
@@ -28,6 +28,7 @@ until [ -e "{TOLD}/$name.go" ]; do
 done
 echo '{{}}'
 """
+HELD = "the container is held"
 EXPECTED = "refused by its plugin", "the process before this one was killed by signal 9"
 """Errors in the log that are the plugin's."""
 
@@ -40,7 +41,7 @@ def prepare(install: Callable[..., object]) -> None:
 
 def play(runtime: Runtime, cri: Cri, adapter: Launched) -> Iterator[str]:
     pod = cri.run_pod()
-    go, refused = _held(cri, pod, "go", adapter, 1), _held(cri, pod, "refused", adapter, 2)
+    go, refused = held(cri, pod, "go", adapter), held(cri, pod, "refused", adapter)
     cri("start", cri.create(pod, "free"))
     if go.has_run() or not go.is_alive() or not refused.is_alive():
         yield "a container starts before its plugin is done"
@@ -48,16 +49,14 @@ def play(runtime: Runtime, cri: Cri, adapter: Launched) -> Iterator[str]:
     yield from go.faults(starts=True)
     refused.tell("refuse")
     yield from refused.faults(starts=False)
-    number = 3
     if not isinstance(runtime, Crio):  # it stops the pod after the hold
         other = cri.run_pod("p2")
-        stopped = _held(cri, other, "stopped", adapter, number)
+        stopped = held(cri, other, "stopped", adapter)
         cri("stopp", other.id)
         yield from stopped.faults(starts=False)
         stopped.tell("go")
         cri("rmp", "-f", other.id)
-        number += 1
-    killed = _held(cri, pod, "killed", adapter, number)
+    killed = held(cri, pod, "killed", adapter)
     adapter.kill()
     yield from killed.faults(starts=False)
     killed.tell("go")
@@ -66,8 +65,16 @@ def play(runtime: Runtime, cri: Cri, adapter: Launched) -> Iterator[str]:
     cri("rmp", "-f", pod.id)
 
 
-def _held(cri: Cri, pod: Sandbox, name: str, adapter: Launched, number: int) -> Start:
-    """Starts a container, which is held as the first, the second, and so on."""
-    start = Start(cri, pod, name)
-    adapter.wait_until_logged("the container is held", number)
+def held(
+    cri: Cri,
+    pod: Sandbox,
+    name: str,
+    adapter: Launched,
+    options: Sequence[str] = (),
+    more: Mapping[str, object] = {},
+) -> Start:
+    """Starts a container, and waits until it is held."""
+    number = adapter.logged(HELD) + 1
+    start = Start(cri, pod, name, options, more)
+    adapter.wait_until_logged(HELD, number)
     return start

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 
@@ -60,19 +61,31 @@ def prepare() -> None:
 class Start(Thread):
     """A StartContainer that waits."""
 
-    def __init__(self, cri: Cri, pod: Sandbox, name: str) -> None:
+    def __init__(
+        self, cri: Cri, pod: Sandbox, name: str, options: Sequence[str] = (), more: Mapping[str, object] = {}
+    ) -> None:
+        """Takes options of crictl, and more of the container's description."""
         super().__init__(daemon=True)
-        self._cri = cri
+        self._cri, self._options = cri, options
         self._log = STATE / "logs" / pod.name / f"{name}.log"
-        self.name, self.id, self.error = name, cri.create(pod, name), ""
+        self.name, self.id, self.error = name, cri.create(pod, name, **more), ""
         self.start()
         until((TOLD / f"{name}.held").exists, f"{name} to be held")
 
     def run(self) -> None:
         try:
-            self._cri("start", self.id)
+            self._cri(*self._options, "start", self.id)
         except HarnessError as error:
             self.error = str(error)
+
+    def cancel(self) -> None:
+        """Kills the client that waits for the start."""
+        for path in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                words = (path / "cmdline").read_bytes().split(b"\0")
+                if words[0].endswith(b"crictl") and self.id.encode() in words:
+                    os.kill(int(path.name), signal.SIGKILL)
+        self.join(60)
 
     def tell(self, how: str) -> None:
         """Tells the plugin how the hold ends."""

@@ -51,6 +51,10 @@ class Launched:
     def kill(self) -> None:
         os.kill(self._servers()[-1], signal.SIGKILL)
 
+    def logged(self, text: str) -> int:
+        """Returns how many lines of the log have a text."""
+        return self._syslog.count(text)
+
     def wait_until_logged(self, text: str, number: int) -> None:
         """Waits until so many lines of the log have a text."""
         until(lambda: self._syslog.count(text) >= number, f"{number} lines with: {text}")

@@ -10,18 +10,20 @@ from pathlib import Path
 from shutil import which
 from string import Template
 
-from tests.e2e import build, image
+from tests.e2e import build, crun, image
 from tests.e2e.pod import IMAGE, STATE, UNHURRIED, Cri, HarnessError, command, until
 
 OLDEST, NEWEST = "containerd-1.7.35", "containerd-2.4.2"
+CRIOS = "cri-o-1.34.0", "cri-o-1.36.3"
 ONLY = {
     **dict.fromkeys(("guarded", "from-adapter", "from-1.6"), (OLDEST, NEWEST)),
     "hooks": (NEWEST, "cri-o-1.34.0"),
-    **dict.fromkeys(("installing", "large", "on-k3s", "from-injector", "traced"), (NEWEST,)),
+    **dict.fromkeys(("installing", "large", "on-k3s", "without-list", "from-injector", "traced"), (NEWEST,)),
     "from-cri-o": ("cri-o-1.34.0",),
-    "held": (OLDEST, NEWEST, "cri-o-1.34.0"),
-    "holding": (OLDEST, NEWEST, "cri-o-1.34.0"),
-    "docker": (),
+    "held": (OLDEST, NEWEST, f"{NEWEST}-crun", *CRIOS, *(f"{crio}-crun" for crio in CRIOS)),
+    "around-holds": (OLDEST, NEWEST, *CRIOS),
+    "holding": (OLDEST, NEWEST, f"{NEWEST}-crun", *CRIOS, *(f"{crio}-crun" for crio in CRIOS)),
+    **dict.fromkeys(("at-once", "held-kills", "docker"), ()),
 }
 """The setups that are tried with these runtimes only."""
 IMAGES = {IMAGE: STATE / "image.tar", UNHURRIED: STATE / "unhurried.tar"}
@@ -39,9 +41,11 @@ class Runtime:
     takes_every_adjustment = False  # whether its NRI is 0.12.0 or later; some adjustments end older ones
     drop_ins = ""  # the directory of CRI-O's drop-in configurations, if it has one
 
-    def __init__(self, recipe: build.Recipe) -> None:
+    def __init__(self, recipe: build.Recipe, oci: str = "runc") -> None:
+        """Takes what is built, and the OCI runtime: runc, or crun, with which few setups are tried."""
         self.recipe = recipe
-        self.name = recipe.name
+        self.oci = oci
+        self.name = recipe.name + ("-crun" if oci == "crun" else "")
         self.binaries = recipe.cached_at()
         self.config = STATE / "runtime.conf"
         self.log = STATE / "runtime.log"
@@ -54,17 +58,19 @@ class Runtime:
 
     def can(self, setup: str) -> bool:
         """Whether the runtime has what a setup is about, and is tried with it."""
-        return self.name in ONLY.get(setup, (self.name,))
+        return self.name in ONLY.get(setup, (self.name,) if self.oci == "runc" else ())
 
     def start(self) -> Cri:
         self.write_images()
+        oci = crun.prepared() if self.oci == "crun" else which(self.oci)
         template = Template((Path(__file__).parent / self.template).read_text())
         self.config.write_text(
             template.substitute(
                 state=STATE,
                 binaries=self.binaries,
                 image=IMAGE,
-                runc=which("runc"),
+                oci=self.oci,
+                oci_path=oci,
                 conmon=which("conmon"),
             )
         )
@@ -126,8 +132,8 @@ class Runtime:
 
 
 class Containerd(Runtime):
-    def __init__(self, recipe: build.Recipe) -> None:
-        super().__init__(recipe)
+    def __init__(self, recipe: build.Recipe, oci: str = "runc") -> None:
+        super().__init__(recipe, oci)
         self.is_1 = recipe.version.startswith("v1.")
         self.takes_every_adjustment = not self.is_1 and recipe.version >= "v2.3"
         self.template = "containerd-1.x.toml" if self.is_1 else "containerd-2.x.toml"
@@ -154,8 +160,8 @@ class Crio(Runtime):
     template = "cri-o.conf"
     pods_have_a_process = False
 
-    def __init__(self, recipe: build.Recipe) -> None:
-        super().__init__(recipe)
+    def __init__(self, recipe: build.Recipe, oci: str = "runc") -> None:
+        super().__init__(recipe, oci)
         self.tells_pids = recipe.version >= "v1.36"
 
     def command(self) -> list[str]:

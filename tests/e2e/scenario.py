@@ -18,7 +18,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.e2e import adjusting, bounded_hooks, build, docker, guarded, guides, held, holding, hooks, large, tracing
+from tests.e2e import (
+    adjusting,
+    around_holds,
+    at_once,
+    bounded_hooks,
+    build,
+    docker,
+    guarded,
+    guides,
+    held,
+    held_kills,
+    holding,
+    hooks,
+    large,
+    tracing,
+)
 from tests.e2e.checks import Call, Evidence, errors, judge
 from tests.e2e.launched import Launched, Syslog
 from tests.e2e.pod import STATE, Cri, HarnessError, command, until
@@ -27,7 +42,8 @@ from tests.peers.build import peer
 
 ALL: list[Runtime] = [
     *(Containerd(build.containerd(version)) for version in ("1.7.35", "2.0.14", "2.2.1", "2.3.4", "2.4.2")),
-    *(Crio(build.crio(version)) for version in ("1.34.0", "1.36.3")),
+    Containerd(build.containerd("2.4.2"), "crun"),
+    *(Crio(build.crio(version), oci) for version in ("1.34.0", "1.36.3") for oci in ("runc", "crun")),
     docker.Docker(build.dockerd("v2.0.0-beta.24")),
 ]
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -40,6 +56,9 @@ SETUPS = {
     "large": large.CONF,
     "hooks": hooks.HOOKS,
     "held": held.CONF,
+    "around-holds": held.CONF,
+    "at-once": at_once.CONF,
+    "held-kills": held_kills.CONF,
     "holding": holding.PLUGIN,
     "traced": tracing.CONF,
     "docker": docker.PROGRAM.relative_to(REPOSITORY),
@@ -53,6 +72,7 @@ legacy plugins that take long. Or what a guide starts from.
 MOUNTS = "/proc/self/ns/mnt"
 LAUNCHED = Path("/opt/nri/plugins/00-v010-adapter")
 STATE_SETTINGS = f"state: {{directory: {STATE}/adapter}}\n"
+SERVICE_SETTINGS = Path("/etc/nri/v010-adapter.yaml")
 EVENTS, CALLS, DUMPS = STATE / "events.jsonl", STATE / "calls.jsonl", STATE / "dump"
 
 
@@ -176,8 +196,16 @@ def play_bounded_hooks(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
         yield from started(runtime, syslog)
 
 
+def play_held_kills(runtime: Runtime, syslog: Syslog) -> Iterator[str]:
+    if held_kills.FORM == "launched":
+        install(held_kills.SETTINGS)
+    else:
+        SERVICE_SETTINGS.write_text(STATE_SETTINGS + held_kills.SETTINGS)
+    yield from held_kills.play(runtime.start(), syslog, ADAPTER)
+
+
 def of_guide(guide: str) -> Run:
-    has_legacy = guide in ("installing", "on-k3s", "from-adapter", "from-1.6")
+    has_legacy = guide in ("installing", "on-k3s", "without-list", "from-adapter", "from-1.6")
     return Run(
         "the commands of the guide",
         lambda _: has_legacy and install_legacy(SETUPS["etc"]),
@@ -218,6 +246,23 @@ RUNS = {
         launched(held.SETTINGS, held.play),
         lambda _: held.EXPECTED,
     ),
+    "around-holds": Run(
+        "what else may happen while a container is held",
+        lambda _: held.prepare(install_legacy),
+        launched(held.SETTINGS, around_holds.play),
+        lambda _: around_holds.EXPECTED,
+    ),
+    "at-once": Run(
+        f"{at_once.PODS} pods at once, whose plugin takes a second",
+        lambda _: None,
+        lambda runtime, _: at_once.play(runtime, ADAPTER),
+    ),
+    "held-kills": Run(
+        f"{held_kills.KILLS} kills of an adapter that holds containers",
+        lambda _: held_kills.prepare(),
+        play_held_kills,
+        lambda _: held_kills.EXPECTED,
+    ),
     "holding": Run(
         "containers whose start a plugin holds",
         lambda _: holding.prepare(),
@@ -246,7 +291,7 @@ def run_alone(runtime: Runtime, setup: str) -> dict[str, object]:
         findings = list(run.play(runtime, syslog))
         runtime.stop()
     except HarnessError as error:
-        findings = [str(error), *runtime.last_words()]
+        findings = [str(error), *syslog.lines[-10:], *runtime.last_words()]
     findings += [f"left behind: {process}" for process in leave_nothing()]
     log = syslog.close()
     findings, expected = [*findings, *errors(log)], run.expected(runtime)

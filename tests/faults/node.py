@@ -20,7 +20,7 @@ from tests.e2e.pod import until
 from tests.interpreter import FIRST_LINE
 from tests.peers.harness import GoRuntime, Reply, golden
 from tests.processes import children_of
-from v010_adapter.state import records
+from v010_adapter.state.ledger import decode
 
 BOOT = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 NAME = "00-v010-adapter"
@@ -224,7 +224,7 @@ class Node:
         owed = set()
         for file in self.directory.glob("state/*/+*"):
             with suppress(FileNotFoundError):  # the last delete has just ended
-                if record := records.decode(file.name, file.read_bytes()):
+                if record := decode(file.name, file.read_bytes()):
                     owed.add(record.target.id)
         return owed
 

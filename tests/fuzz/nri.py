@@ -276,7 +276,7 @@ def node(script: bytes, level: int) -> Iterator[Node]:
         stack.enter_context(patch.object(collector, "gc", SimpleNamespace(**dict.fromkeys(GC, lambda *_: None))))
         stack.enter_context(
             patch(
-                "v010_adapter.programs.runner.Process",
+                "v010_adapter.programs.process.Process",
                 lambda _, program, on_end, __: Program(made, program.name, on_end),
             )
         )

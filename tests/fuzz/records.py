@@ -19,9 +19,7 @@ from v010_adapter.legacy import request
 from v010_adapter.legacy.config import Entry
 from v010_adapter.legacy.request import Target as Known
 from v010_adapter.legacy.request import of_container
-from v010_adapter.state import records
-from v010_adapter.state.ledger import Ledger
-from v010_adapter.state.records import Record, name_of
+from v010_adapter.state.ledger import Ledger, Record, decode, encode, name_of
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 
 from ..processes import SteppedLoop
@@ -38,14 +36,14 @@ def check(data: bytes) -> None:
         name = name_of(known(json.loads(data.partition(b"\n")[0])["id"]))
     except (KeyError, RecursionError, TypeError, ValueError):
         name = name_of(known("none"))
-    found = records.decode(name, data)
+    found = decode(name, data)
     if found is None:
         return
-    written = records.encode(found)
-    again = records.decode(name, written)
+    written = encode(found)
+    again = decode(name, written)
     assert again is not None
-    assert records.encode(again) == written
-    assert records.decode(name, written[:-3]) is None, "half of a file counts"
+    assert encode(again) == written
+    assert decode(name, written[:-3]) is None, "half of a file counts"
     on_disk(name, data, found)
 
 
@@ -115,8 +113,8 @@ def seeds() -> Iterator[bytes]:
     yield b""
     for number, entry in enumerate(ENTRIES):
         record.add(entry, float(number))
-        yield records.encode(record)
-    yield records.encode(record)[:-20]
+        yield encode(record)
+    yield encode(record)[:-20]
 
 
 def mutate(data: bytes, dice: random.Random) -> bytes:

@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import syslog
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +20,8 @@ import pytest
 from nri import HoldEnd, Missing, NotHeld, api
 from nri.holding.evidence import ASIDE, FIFO
 from nri.holding.holds import Hold, Holds, OnFailure
+from nri.holding.keeper import Keeper
+from nri.holding.keeper import run as run_keeper
 
 from ..processes import gone
 from ..waiting import LIMIT, running
@@ -164,12 +167,12 @@ def test_a_start_that_gives_up_may_come_again(oci: Runtime, holds: Holds) -> Non
 
 @contextmanager
 def holder(
-    container: Container, directory: str, limit: float, on_failure: str, *more: str
+    container: Container, directory: str, limit: float, on_failure: str, *more: str, stderr: int | None = None
 ) -> Iterator[tuple[int, int]]:
     """A plugin's program that holds a container: its pid and that of its keeper."""
     words = [directory, container.id, str(container.pid), container.cgroup, str(limit), on_failure, *more]
     line = [sys.executable, "-m", "tests.holding.holder", *words]
-    with running(line, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True) as process:
+    with running(line, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, stderr=stderr, text=True) as process:
         assert process.stdout is not None
         yield process.pid, int(process.stdout.readline())
 
@@ -256,6 +259,32 @@ def test_what_has_ended_under_no_keeper_is_cleared_away(oci: Runtime, holds: Hol
     assert held.let_go() is HoldEnd.GONE
     assert start.ended()[0] != 0
     assert os.listdir(holds.directory) == []
+
+
+def test_the_keeper_of_a_plugin_that_was_killed_keeps_no_pipe_open(oci: Runtime, tmp_path: Path) -> None:
+    """Who waits for the end of a plugin's output, as conmon does, waits for no start that has yet to come."""
+    container = oci.create()
+    reader, writer = os.pipe()
+    with holder(container, str(tmp_path / "holds"), FOR_EVER, "ignore", stderr=writer) as (plugin, keeper):
+        os.close(writer)
+        os.kill(plugin, signal.SIGKILL)
+        assert select.select([reader], [], [], LIMIT)[0], "the pipe stays open"
+        assert os.read(reader, 1000) == b""
+        assert Path(f"/proc/{keeper}").exists(), "the start has yet to come"
+    os.close(reader)
+    assert container.start().ended() == (0, "")
+
+
+def test_a_bug_of_the_keeper_is_told_to_syslog(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Broken(Keeper):
+        def run(self) -> None:
+            raise ZeroDivisionError("a bug")
+
+    told: list[str] = []
+    monkeypatch.setattr(syslog, "syslog", lambda _, line: told.append(line))
+    with pytest.raises(ZeroDivisionError):
+        run_keeper(Broken(-1, str(tmp_path), os.getpid()))
+    assert told[-1] == "ZeroDivisionError: a bug"
 
 
 def test_a_plugin_that_is_killed_before_it_has_read_of_the_end_does_not_end_the_keeper(

@@ -13,7 +13,6 @@ from typing import Any
 from v010_adapter.base.loop import READ, Loop
 from v010_adapter.events.hooks import HookBridge
 from v010_adapter.hooks.directory import Directories
-from v010_adapter.hooks.facts import Facts
 from v010_adapter.hooks.match import Matcher
 from v010_adapter.host import trust
 from v010_adapter.settings import HooksSettings
@@ -48,7 +47,7 @@ def opened(*places: str | Path, **options: Any) -> Directories:
 
 def hooks(matcher: Matcher) -> dict[str, str]:
     """The versions of the hooks, by file."""
-    return {decision.named.file: decision.named.hook.args[1] for decision in matcher.explain(Facts({}, None, False))}
+    return {rule.named.file: rule.named.hook.args[1] for rule in matcher.rules}
 
 
 def in_force(directories: Directories) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from nri import api
+from nri.deferred import in_turn
 from nri.runtimes import Runtime
 from v010_adapter.events.hooks import HookBridge
 from v010_adapter.hooks.directory import JOURNAL, SYSTEMD_CAT
@@ -16,7 +17,7 @@ from v010_adapter.hooks.match import NamedHook, adjustment
 from v010_adapter.hooks.model import STAGES, Hook, When
 from v010_adapter.host import paths
 from v010_adapter.monitoring.trace import Trace
-from v010_adapter.programs.runner import Runner
+from v010_adapter.programs.process import Runner
 from v010_adapter.settings import HookFileSettings, HooksSettings
 
 from .hookdirs import PROGRAM, Watching, text
@@ -48,9 +49,8 @@ def test_a_container_gets_the_hooks_that_match_and_the_log_names_it(
     for mounts, versions in (([BIND], [*of_a, "2"]), ([], of_a)):
         response = api.CreateContainerResponse()
         container = api.Container(id="c", name="nginx", mounts=mounts)
-        assert hooks.update(2.0) is None
         request, trace = api.CreateContainerRequest(pod=POD, container=container), Trace("00-…", f"{len(mounts)}")
-        hooks.inject(request, response, 2.0, trace)
+        assert in_turn(hooks.on_creation(request, response, 2.0, trace)).done
         assert [hook.args[1] for hook in response.adjust.hooks.create_runtime] == versions
     loop.turn()
     a, b = "createRuntime #0: a.json", f"createRuntime #{len(of_a)}: b.json"
@@ -61,8 +61,8 @@ def test_a_container_gets_the_hooks_that_match_and_the_log_names_it(
 
 
 def inject(hooks: HookBridge, container: api.Container, response: api.CreateContainerResponse, pod: Any = POD) -> None:
-    assert hooks.update(2.0) is None
-    hooks.inject(api.CreateContainerRequest(pod=pod, container=container), response, 2.0)
+    request = api.CreateContainerRequest(pod=pod, container=container)
+    assert in_turn(hooks.on_creation(request, response, 2.0)).done
 
 
 def begun(loop: Watching, **own: Any) -> HookBridge:
@@ -79,6 +79,7 @@ def test_the_log_numbers_the_hooks_of_each_stage_behind_those_that_are_there_bef
 ) -> None:
     """As the OCI runtime counts them in its errors: those of the container itself, and those of plugins before."""
     monkeypatch.setattr(paths, "TIMESTAMP_STEP", -(1 << 62))
+    monkeypatch.setattr(HookBridge, "_run_precreate", lambda _, __, ___, response, *____: response)
     stages = {"a": ["prestart", "poststop"], "b": ["precreate"], "c": ["createRuntime", "startContainer"], "d": []}
     for name, of_name in stages.items():
         file = text(name).replace(b'["prestart"]', json.dumps(of_name).encode())

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from v010_adapter.hooks import model
-from v010_adapter.hooks.match import Matcher
+from v010_adapter.hooks import directory, model
 from v010_adapter.host import paths
 
 from .hookdirs import Scene, in_force, later, opened, problems, text
@@ -87,11 +86,11 @@ def test_a_regular_file_that_waits_for_data_is_a_problem_and_harms_nothing(
         def readinto(self, _: object) -> None:
             """There is nothing to read, and this is not the end."""
 
-    really = paths._at_most
+    really = paths.at_most
     directories = opened(place, now=later)
     (place / "kmsg.json").write_bytes(b"x")
     with monkeypatch.context() as patch:
-        patch.setattr(paths, "_at_most", lambda *_: really(io.BufferedReader(Waiting()), MIB))
+        patch.setattr(paths, "at_most", lambda *_: really(io.BufferedReader(Waiting()), MIB))
         assert problems(directories) == {"kmsg.json": "Resource temporarily unavailable"}
     (place / "new.json").write_bytes(text(2))
     assert in_force(directories) == {"good.json": "1", "new.json": "2"}
@@ -132,7 +131,7 @@ def test_a_bug_costs_neither_other_files_nor_what_was_in_force(
     with monkeypatch.context() as patch:
         parse = model.parse
         patch.setattr(model, "parse", lambda content, **_: parse(content) if len(content) > 9 else 1 // 0)
-        patch.setattr(Matcher, "compile", lambda matcher: 1 // 0)
+        patch.setattr(directory, "Matcher", lambda hooks: 1 // 0)
         assert in_force(directories) == {"good.json": "1"}
         assert problems(directories).keys() == {"z.json"}
     assert caplog.text.count("Traceback") == 2

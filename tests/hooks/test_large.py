@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nri import Deferred, api
+from nri import api
+from nri.deferred import in_turn
 from nri.runtimes import Runtime
 from v010_adapter.errors import Oversized
 from v010_adapter.events import hooks as bridge
@@ -20,12 +21,11 @@ from v010_adapter.hooks.match import Matcher, NamedHook
 from v010_adapter.hooks.model import Hook, When
 from v010_adapter.oci import sizes
 from v010_adapter.programs.apart import LARGE, RESERVE, computed
-from v010_adapter.programs.runner import Runner
+from v010_adapter.programs.process import Runner
 from v010_adapter.settings import HooksSettings
 
 from ..processes import SteppedLoop, children, open_descriptors
 from .hookdirs import text
-from .whole import matcher_of
 
 ALWAYS, COMMANDS, PAIRS, BINDS = (
     '{"always": true}',
@@ -70,14 +70,9 @@ class Outcome:
         self.response = api.CreateContainerResponse()
         self.error: Exception | None = None
         self.is_there = False
-        try:
-            answer = hooks.inject(request, self.response, due)
-        except Oversized as error:
-            self._take(None, error)
-        else:
-            answer.then(self._take) if isinstance(answer, Deferred) else self._take(answer, None)
+        in_turn(hooks.on_creation(request, self.response, due)).then(self._take)
 
-    def _take(self, _: Sequence[NamedHook] | None, error: Exception | None) -> None:
+    def _take(self, _: object, error: Exception | None) -> None:
         self.error, self.is_there = error, True
 
     @property
@@ -121,7 +116,7 @@ PAIR_LIMIT = 60_000
 def test_what_is_matched_at_once_matches_few_pairs(number: int, texts: str) -> None:
     """A short text costs few steps of RE2, and more time for its calls."""
     pairs = tuple((f"|{each}", "") if texts == "keys" else ("", f"|{each}") for each in range(number))
-    matcher = matcher_of([NamedHook("a", "a", Hook("/a", (), (), None, When(annotations=pairs), ("poststop",)))])
+    matcher = Matcher([NamedHook("a", "a", Hook("/a", (), (), None, When(annotations=pairs), ("poststop",)))])
     assert matcher.work(short_annotations(PAIR_LIMIT // number + 1)) > bridge.MAX_WORK
 
 

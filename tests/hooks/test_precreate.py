@@ -18,10 +18,11 @@ from nri.runtimes import Runtime
 from v010_adapter.events import precreate
 from v010_adapter.hooks.match import NamedHook
 from v010_adapter.hooks.model import Hook, When
+from v010_adapter.monitoring.trace import Trace, created
 from v010_adapter.oci.spec import spec_from
 from v010_adapter.programs.apart import RESERVE
 from v010_adapter.programs.children import children as children_of_daemon
-from v010_adapter.programs.runner import Runner
+from v010_adapter.programs.process import Runner
 
 from ..processes import Programs, SteppedLoop, children, open_descriptors
 
@@ -57,7 +58,14 @@ class Creation:
         self.settled: tuple[api.CreateContainerResponse | None, Exception | None] | None = None
         self.runner = Runner(loop)
         edits = precreate.Edits(
-            self.runner, hooks, request, response, fail=fail, host_root=host_root, runtime=Runtime()
+            self.runner,
+            hooks,
+            request,
+            response,
+            Trace(about=created(request)),
+            fail=fail,
+            host_root=host_root,
+            runtime=Runtime(),
         )
         if large:
             edits.be_large(200_000, loop.now + 2)

@@ -18,9 +18,9 @@ PROGRAM = "/opt/v010-adapter/bin/v010-adapter"
 LINK = "opt/nri/plugins/00-v010-adapter"
 UNIT = "etc/systemd/system/v010-adapter.service"
 WANTED = "etc/systemd/system/multi-user.target.wants/v010-adapter.service"
-YAML = "etc/nri/v010-adapter.yaml"
+YAML, LIST, SHARED = "etc/nri/v010-adapter.yaml", "etc/nri/v010-adapter.json", "etc/nri/conf.json"
 EXTERNAL = ("-external",)
-FORMS = {(): [YAML, LINK], EXTERNAL: [YAML, UNIT, WANTED]}
+FORMS = {(): [LIST, YAML, LINK], EXTERNAL: [LIST, YAML, UNIT, WANTED]}
 """What each form makes, by its flags."""
 
 

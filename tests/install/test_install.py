@@ -6,10 +6,13 @@ import os
 
 import pytest
 
+from v010_adapter import settings
 from v010_adapter.cli.install import example
+from v010_adapter.legacy import config
+from v010_adapter.settings import Settings
 
 from ..waiting import limit
-from .conftest import EXTERNAL, FORMS, LINK, PROGRAM, UNIT, WANTED, YAML, Node
+from .conftest import EXTERNAL, FORMS, LINK, LIST, PROGRAM, SHARED, UNIT, WANTED, YAML, Node
 
 Form = tuple[str, ...]
 
@@ -19,7 +22,7 @@ def test_a_dry_run_shows_every_line_and_changes_nothing(node: Node, form: Form) 
     assert node.results(*form, "-dry-run") == dict.fromkeys(FORMS[form], ("made", True))
     assert node("install", *form, "-dry-run") == 0
     assert node.files() == before
-    assert "".join(f"    {line}".rstrip() + "\n" for line in example.text().splitlines()) in node.out
+    assert "".join(f"    {line}".rstrip() + "\n" for line in example.text(own_list=True).splitlines()) in node.out
     for name in FORMS[form]:
         assert f"would make    /{name}\n" in node.out
     assert ("WatchdogSec=30" in node.out) == bool(form)
@@ -32,7 +35,7 @@ def test_it_is_made_once_and_undone_completely(node: Node, form: Form) -> None:
     after = node.files()
     made = {name for name in after.keys() - before.keys() if not (node.root / name).is_dir()}
     assert made == {*FORMS[form]}
-    assert (node.root / YAML).read_text() == example.text()
+    assert (node.root / YAML).read_text() == example.text(own_list=True)
     if form:
         assert os.readlink(node.root / WANTED) == f"/{UNIT}"
         assert f'\nExecStart="{PROGRAM}" run -idx 00 -name v010-adapter\n' in (node.root / UNIT).read_text()
@@ -52,7 +55,7 @@ def test_it_is_made_once_and_undone_completely(node: Node, form: Form) -> None:
 
 
 def test_a_configuration_with_a_key_or_of_another_is_the_administrators(node: Node) -> None:
-    for edited in (example.text().replace("#trust: strict", "trust: off"), "# mine\n"):
+    for edited in (example.text().replace("#trust: strict", "trust: off"), "# mine\n", "legacy:\n  config: /x\n"):
         node("install")
         node.write(YAML, edited)
         assert node.results()[YAML] == ("kept", False)
@@ -63,7 +66,7 @@ def test_a_configuration_with_a_key_or_of_another_is_the_administrators(node: No
 
 def test_what_another_version_has_made_is_replaced_and_removed(node: Node) -> None:
     node("install", "-external")
-    unit, config = (node.root / UNIT).read_text(), example.text()
+    unit, config = (node.root / UNIT).read_text(), (node.root / YAML).read_text()
     node.write(UNIT, unit.replace("WatchdogSec=30\n", ""))
     node.write(YAML, config.replace("#trust", "#confidence"))
     assert node("install", "-external") == 0
@@ -77,6 +80,44 @@ def test_what_another_version_has_made_is_replaced_and_removed(node: Node) -> No
     node.link(LINK, "/opt/old/bin/v010-adapter")
     node("uninstall")
     assert not os.path.lexists(link)
+
+
+# ---- the list of legacy plugins
+
+
+def test_a_node_without_a_list_gets_one_of_the_adapters_own_and_keeps_it(node: Node, form: Form) -> None:
+    node("install", *form)
+    assert "The list of legacy plugins is /etc/nri/v010-adapter.json: containerd 2.0 to 2.4 run" in node.out
+    own, errors = settings.read(str(node.root / YAML))
+    legacy = Settings().legacy._replace(config=f"/{LIST}")
+    assert (errors, own) == ([], Settings()._replace(legacy=legacy, file=own.file))
+    assert config.parse((node.root / LIST).read_bytes(), "").entries == ()
+    filled = node.write(LIST, '{"version": "0.1", "plugins": [{"type": "konfine"}]}').read_text()
+    node.write(SHARED, "{}")  # by another installer
+    assert node.results(*form)[LIST] == ("kept", False)
+    assert node.results(*form)[YAML] == ("is there", False)
+    node("uninstall")
+    assert f"kept          /{LIST}: `install` has not made it" in node.out
+    assert (node.root / LIST).read_text() == filled
+    assert not (node.root / YAML).exists()
+
+
+@pytest.mark.parametrize("other", [SHARED, "etc/nri/conf.d/v010-adapter.conf", "etc/nri/conf.d/00-v010-adapter.conf"])
+def test_where_there_is_a_list_or_a_configuration_the_list_is_the_built_in_one(node: Node, other: str) -> None:
+    node.write(other, '{"plugins": []}')
+    node.link("opt/nri/plugins/00-v010-adapter", PROGRAM)
+    node("install")
+    assert (node.root / YAML).read_text() == example.text()
+    assert not (node.root / LIST).exists()
+    (node.root / other).unlink()
+    assert node.results()[YAML] == ("is there", False)
+    assert not (node.root / LIST).exists()
+
+
+def test_a_list_that_is_a_link_to_nowhere_counts(node: Node) -> None:
+    node.link(SHARED, "/nowhere")
+    node("install")
+    assert not (node.root / LIST).exists()
 
 
 # ---- the index
@@ -109,7 +150,7 @@ def test_a_plugin_of_the_same_name_that_is_not_this_program_is_in_the_way_and_st
     """Upstream's v010-adapter is a binary."""
     node.write("opt/upstream/v010-adapter", "\x7fELF")
     link = node.link("opt/nri/plugins/10-v010-adapter", "/opt/upstream/v010-adapter")
-    assert {*node.results()} == {YAML, LINK}
+    assert {*node.results()} == {LIST, YAML, LINK}
     assert "run twice" in node.err
     assert node("install", "-idx", "10") == 1
     assert "10-v010-adapter exists, and is not from an installation of the adapter" in node.err
@@ -154,7 +195,7 @@ def test_one_form_is_in_the_way_of_the_other(node: Node, form: Form) -> None:
     told = node.told()
     assert (told["changed"], told["things"]) == (False, [])
     twice = "the adapter would run twice; run `v010-adapter uninstall` first"
-    assert [twice in problem for problem in told["problems"]] == [True] * (len(FORMS[other]) - 1)
+    assert [twice in problem for problem in told["problems"]] == [True] * (len(FORMS[other]) - 2)
     assert node.err.count(twice) == len(told["problems"])
     assert node.files() == before
 

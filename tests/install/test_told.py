@@ -96,21 +96,25 @@ def test_the_commands_give_the_adapter_a_list_of_its_own(node: Node, form: tuple
 
 
 def test_only_a_list_that_containerd_reads_too_is_to_be_moved(node: Node) -> None:
-    node("install")
-    assert "/etc/nri/conf.json" not in node.out
+    def commands() -> str:
+        node("install")
+        return node.out.partition("To have the adapter run them instead:\n")[2]
+
+    assert not commands()
     node.write("etc/nri/conf.json", "{}")
     node.write(YAML, "legacy: {config: /etc/nri/v010-adapter.json}")
-    node("install")
-    assert "/etc/nri/conf.json" not in node.out
+    assert not commands()
     node.write(YAML, "legacy:\n  timeout: 1\n")
-    node("install")
+    assert "mv " not in commands(), "a list of the adapter's own is there, too"
+    (node.root / "etc/nri/v010-adapter.json").unlink()
+    assert "\n    mv /etc/nri/conf.json /etc/nri/v010-adapter.json\n" in commands()
+    assert "stays the list: otherwise, pods that run would miss their deletes" in node.out
     key = "in the section `legacy`: write `config: /etc/nri/v010-adapter.json`"
     assert f"# in /etc/nri/v010-adapter.yaml, {key}" in node.out, "the section is the administrator's"
     assert "echo" not in node.out
     node.socket.unlink()
     node.write("run/crio/crio.sock", "")
-    node("install")
-    assert "/etc/nri/conf.json" not in node.out
+    assert not commands()
 
 
 # ---- the configuration file: every key, commented out, with its default

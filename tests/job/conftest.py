@@ -9,8 +9,7 @@ import pytest
 
 from v010_adapter.errors import ProgramError
 from v010_adapter.host import paths
-from v010_adapter.programs.process import WATCH_PIPES_AFTER, Process, Program
-from v010_adapter.programs.runner import Runner
+from v010_adapter.programs.process import WATCH_PIPES_AFTER, Process, Program, Runner
 from v010_adapter.programs.standby import Standby
 
 from ..processes import Fifo, Programs, SteppedLoop, children
@@ -28,7 +27,7 @@ class Stage:
         self.programs = programs
         self.wanted: list[tuple[Program | ProgramError, int]] = []
         self.standby = Standby(loop, 300, lambda: self.wanted)
-        self.runner = Runner(loop, self.standby)
+        self.runner = Runner(loop, self.standby.claim)
         self.ended: list[Process] = []
         self.fifos: list[Fifo] = []
 

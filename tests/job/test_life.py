@@ -118,7 +118,26 @@ def test_what_is_refused_while_it_is_held_has_an_error_and_runs_nothing_more_wha
         assert (str(of.error), of.failures, left(of), of.state) == ("plugin: a: stopped", (), "", LifeState.ENDING)
     of = chain(Ends.AT_FAILURE, (False, True, True))
     of.hold()
-    assert of.refuse("stopped", is_starting=True) == (Action.ANSWER, Action.SETTLE)
+    of.receive(Input.BEING_WRITTEN)
+    assert of.refuse("stopped") == (Action.ANSWER, Action.SETTLE)
+
+
+def test_a_program_that_is_being_written_is_spawned_again_until_the_event_is_due_and_has_failed_then() -> None:
+    for ends, fails in itertools.product((Ends.AT_FAILURE, Ends.NEVER), POLICIES):
+        of = chain(ends, fails)
+        assert (of.receive(Input.BEING_WRITTEN), of.state) == ((Action.PAUSE,), LifeState.BUSY)
+        assert (of.receive(Input.PAUSE_IS_OVER), of.state) == ((Action.SPAWN,), LifeState.RUNNING)
+        of.receive(Input.BEING_WRITTEN)
+        actions = of.time_is_up("busy")
+        assert str(of.failures[0]) == "plugin: a: busy"
+        if ends is Ends.NEVER or FAIL not in fails:
+            assert (actions, of.state, left(of)) == ((Action.ANSWER, Action.SPAWN), LifeState.RUNNING, "bc")
+            with pytest.raises(LocalProtocolError, match="BEING_WRITTEN in state RUNNING, answered"):
+                of.receive(Input.BEING_WRITTEN)
+            continue
+        culprit = "abc"[fails.index(FAIL)]
+        assert str(of.error) == f"plugin: {culprit}: {'' if culprit == 'a' else 'not run: a: '}busy"
+        assert (actions, left(of)) == ((Action.ANSWER, Action.SETTLE), "")
 
 
 FAIL, IGNORE = True, False
@@ -147,9 +166,9 @@ def left(of: Life[Program]) -> str:
 def test_programs_run_in_order_and_results_are_gathered() -> None:
     of = chain(Ends.AT_FAILURE, (FAIL, IGNORE, FAIL))
     for index, name in enumerate("abc"):
-        assert (of.steps[0].name, of.results, of.is_over) == (name, [1, 2, 3][:index], False)
+        assert (of.steps[0].name, of.results, of.has_none_left) == (name, [1, 2, 3][:index], False)
         exit_with(of, index + 1)
-    assert (of.results, of.error, of.is_over) == ([1, 2, 3], None, True)
+    assert (of.results, of.error, of.has_none_left) == ([1, 2, 3], None, True)
 
 
 def test_a_failure_that_fails_the_event_ends_the_chain_unless_it_is_a_deletes() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from v010_adapter.errors import PluginError
 from v010_adapter.host import paths
-from v010_adapter.programs.runner import Outcome
+from v010_adapter.programs.process import RunOutcome
 
 from ..processes import Fifo, Programs, SteppedLoop, children, gone
 from .conftest import GOOD, Stage, said
@@ -47,7 +47,7 @@ def test_a_program_that_two_hooks_have_stands_by_once_and_a_run_counts_for_the_h
     stage.wanted.append((program, 1))
     stage.open()
     process = stage.event(program._replace(name="other hook"))
-    stage.runner.note(process, Outcome.DONE)
+    stage.runner.count_time(process, RunOutcome.DONE)
     assert list(stage.runner.accounts) == ["other hook"]
 
 

@@ -35,6 +35,7 @@ class PlayedHolder:
         what: str,
         plugin: str,
         *,
+        due: float,
         must_finish: bool,
         on_end: Callable[[HoldEnd], object],
         trace: Trace = UNTRACED,

@@ -16,8 +16,7 @@ import pytest
 
 from nri import Context, Deferred, api
 from v010_adapter.errors import ConfigError, PluginError
-from v010_adapter.events.plugin_work import PluginWork
-from v010_adapter.events.queue import Queue
+from v010_adapter.events.work import PluginWork, Queue
 from v010_adapter.legacy.config import Config, Entry
 from v010_adapter.legacy.plan import PluginStep
 from v010_adapter.programs import process
@@ -223,7 +222,7 @@ class History:
         self._running: set[str] = set()
         self._gone: set[str] = set()
         """Pods and containers that the runtime has no longer: what becomes of these is in test_owed and `lives`."""
-        monkeypatch.setattr("v010_adapter.programs.runner.Process", self._spawn)
+        monkeypatch.setattr("v010_adapter.programs.process.Process", self._spawn)
         monkeypatch.setattr("v010_adapter.events.work.log.exception", _bug)
         monkeypatch.setattr("v010_adapter.legacy.find.find", self._find)
 

@@ -70,8 +70,9 @@ class PlayedProgram:
     def too_long(self) -> bool:
         return len(self.stdout) > self.max_stdout
 
-    def leave(self) -> None:
+    def leave(self, on_end: Callable[[Any], object]) -> None:
         assert self.status is None
+        self.on_end = on_end
 
     def kill(self) -> None:
         self.clock.call_soon(lambda: self.end(-9))

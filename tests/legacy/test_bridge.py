@@ -17,12 +17,11 @@ import pytest
 
 from nri import api
 from v010_adapter.errors import ConfigError
-from v010_adapter.events.plugin_work import MAX_ERROR
-from v010_adapter.events.work import FIRST_PAUSE, LONGEST_PAUSE
-from v010_adapter.legacy.fitness import unfit
-from v010_adapter.programs.runner import Outcome
+from v010_adapter.events.work import FIRST_PAUSE, LONGEST_PAUSE, MAX_ERROR
+from v010_adapter.legacy.plugins import unfit
+from v010_adapter.programs.process import RunOutcome
 from v010_adapter.settings import LegacySettings, PluginSettings
-from v010_adapter.state.records import PREFIX
+from v010_adapter.state.ledger import PREFIX
 
 from .node import Node, a_container, a_pod, saying
 from .scenarios import FAIL, LATE, LIMIT, Player, done, logged
@@ -117,7 +116,7 @@ def test_scenario(name: str, player: Player) -> None:
 
 # The time of each run, by its outcome: counted once, when the run is no longer waited for
 
-DONE, FAILED, LATE_RUN = Outcome.DONE, Outcome.FAILED, Outcome.LATE
+DONE, FAILED, LATE_RUN = RunOutcome.DONE, RunOutcome.FAILED, RunOutcome.LATE
 TIMES: dict[str, tuple[str, dict[str, Any]]] = {
     "a result and a failure are told apart": (
         (
@@ -247,7 +246,7 @@ def test_a_plugin_that_is_written_until_the_event_is_due_has_failed(node: Node, 
 def test_plugins_that_are_all_written_until_the_event_is_due_have_all_failed(
     node: Node, caplog: pytest.LogCaptureFixture, fails: str
 ) -> None:
-    """As after an installer has replaced them all. The event is answered once, and nothing is started after that."""
+    """As after an installer has replaced them all. The event is answered once; what need not fail runs after that."""
     node.build(fail_create=False, plugins={fails: PluginSettings(fail_create=True)} if fails else {})
     node.plugins(a="answer", b="answer", c="answer")
     with being_written(node.folder / "a"), being_written(node.folder / "b"):
@@ -257,7 +256,7 @@ def test_plugins_that_are_all_written_until_the_event_is_due_have_all_failed(
         outcome = done(node, create)
         node.loop.advance(LONGEST_PAUSE)
         node.idle()
-    assert outcome == (f"plugin: b: {node.folder}/b: Text file busy" if fails else "ok")
+    assert outcome == (f"plugin: b: not run: a: {node.folder}/a: Text file busy" if fails else "ok")
     assert node.runs == ([] if fails else ["c create c1"])
     assert "a bug" not in caplog.text
 
@@ -313,7 +312,7 @@ def test_a_failure_is_told_with_the_names_of_pod_and_container(node: Node, caplo
 
 def test_a_broken_conf_json_with_no_good_one_before_fails_creates(node: Node, caplog: pytest.LogCaptureFixture) -> None:
     node.conf_json.write_text("{")
-    reason = f"{node.conf_json}:1: unexpected end"
+    reason = f"{node.conf_json}:1:2: unexpected end"
     for id_ in ("c1", "c2"):
         with pytest.raises(ConfigError) as caught:
             node.create(id_)
@@ -340,7 +339,7 @@ def test_it_is_unfit_while_its_creates_would_fail_for_a_missing_program_or_list(
     node.plugin("b")
     assert why() == ""
     node.conf_json.write_text("{")
-    assert why() == f"{node.conf_json}:1: unexpected end"
+    assert why() == f"{node.conf_json}:1:2: unexpected end"
     assert why(**LENIENT) == ""
     node.configure("absent")
     assert why(plugins={"absent": PluginSettings(fail_create=False)}) == ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from v010_adapter.errors import ConfigError
@@ -86,12 +88,13 @@ BAD = [
 ]
 
 
-def test_a_mistake_is_named_with_file_line_and_key(subtests: pytest.Subtests) -> None:
+def test_a_mistake_is_named_with_file_line_column_and_key(subtests: pytest.Subtests) -> None:
     for text, line, key, reason in BAD:
         with subtests.test(repr(text[:99])):
             with pytest.raises(ConfigError) as caught:
                 parse(text, "/etc/nri/conf.json")
             said = str(caught.value)
-            assert said.startswith(f"/etc/nri/conf.json:{line}: {key}{': ' if key else ''}")
+            place = rf"/etc/nri/conf\.json:{line}:[1-9][0-9]*: "
+            assert re.match(place + re.escape(f"{key}: " if key else ""), said)
             assert reason in said
             assert "\n" not in said

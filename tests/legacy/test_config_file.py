@@ -206,7 +206,7 @@ def test_a_broken_file_without_a_good_version_is_an_error_for_every_event_and_lo
     for _ in range(10):
         with pytest.raises(ConfigError) as caught:
             disk.conf.current()
-        assert str(caught.value).startswith(f"{disk.path}:1: ")
+        assert str(caught.value).startswith(f"{disk.path}:1:")
         lengths.append(len(caught.traceback))
     assert logged(caplog) == [f"{caught.value}; no plugin can run"]
     assert lengths[1] == lengths[-1]

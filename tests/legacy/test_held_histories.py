@@ -62,12 +62,13 @@ class Holder(PlayedHolder):
         what: str,
         plugin: str,
         *,
+        due: float,
         must_finish: bool,
         on_end: Callable[[HoldEnd], object],
         trace: Trace = UNTRACED,
     ) -> bool:
         self.can, self.is_ready = self.dice.random() < 0.9, self.dice.random() < 0.9
-        is_held = super().hold(target, what, plugin, must_finish=must_finish, on_end=on_end)
+        is_held = super().hold(target, what, plugin, due=due, must_finish=must_finish, on_end=on_end)
         if is_held:
             call = self._history.calls[int(json.loads(target.labels)["call"])]
             self.now[target.id] = made = Hold(call, self._history.clock.now)

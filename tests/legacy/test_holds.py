@@ -20,9 +20,13 @@ LOST = "plugin: a: the connection with the runtime is lost"
 
 SCENARIOS = {
     "a container is held when its time is up and starts when its plugins are done": (
-        "can hold; plugins a=hold_at_create b=answer; create c1; a holds; +1.899; it is pending; held ;"
+        "can hold; plugins a=hold_at_create b=answer; create c1; a holds; +1.749; it is pending; held ;"
         "+0.001; it is ok; held c1 for a; let a; idle; held c1 starts; ran a create c1, b create c1; chain of b: a;"
         "logs ; counts runs=2; stop c1 -> ok"
+    ),
+    "what cannot be held when its time is nearly up has the rest of it": (
+        "can hold; plugins a=hold; create c1; a holds; +1.7; cannot hold; +0.05; it is pending; let a; idle; "
+        "it is ok; held "
     ),
     "a plugin that is done in time holds nothing": "can hold; plugins a=answer; create c1 -> ok; held ; logs ",
     "a failure refuses the container and ends the chain": (
@@ -108,7 +112,7 @@ SCENARIOS = {
     ),
     "containers are held for the chain of their pod": (
         "can hold; with fail_create=False; plugins a=hold_for_pod; create pod; a holds; late; it is ok; held ;"
-        "create c1; +1.899; it is pending; +0.002; it is ok; held c1 for create of sandbox pod; let a; idle;"
+        "create c1; +1.749; it is pending; +0.002; it is ok; held c1 for create of sandbox pod; let a; idle;"
         "held c1 starts; ran a create pod, a create c1"
     ),
     "what waits for its pod and is stopped runs nothing": (

@@ -15,7 +15,7 @@ import pytest
 
 from nri import api
 from nri.runtimes import Runtime
-from v010_adapter.events.pods import PodProcesses
+from v010_adapter.events.deletes import PodProcesses
 from v010_adapter.events.turns import Turns
 from v010_adapter.settings import PluginSettings
 from v010_adapter.state.runtime_directory import RuntimeDirectory

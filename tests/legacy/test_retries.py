@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from v010_adapter.events.plugin_work import PluginWork
-from v010_adapter.events.pods import PodProcesses
+from v010_adapter.events.deletes import PodProcesses
+from v010_adapter.events.work import PluginWork
 from v010_adapter.legacy.plan import Plans
 from v010_adapter.state.ledger import Ledger
 

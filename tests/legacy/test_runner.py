@@ -16,8 +16,7 @@ import pytest
 from v010_adapter.errors import PluginError
 from v010_adapter.legacy import find as plugins
 from v010_adapter.legacy.find import SYSTEM_PATH, find
-from v010_adapter.programs.process import Process
-from v010_adapter.programs.runner import MAX_LEFT, Runner
+from v010_adapter.programs.process import MAX_LEFT, Process, Runner
 
 from ..processes import Fifo, Programs, SteppedLoop, is_running
 

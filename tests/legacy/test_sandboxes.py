@@ -211,7 +211,7 @@ def test_a_list_that_the_runtime_reads_and_cannot_parse_is_a_fault_even_if_the_a
     serving = host.serving(host.another())
     for version, fails in (("2.4.2", True), ("1.7.35", False)):
         serving.set_runtime(Runtime("containerd", version))
-        end = f"{DEFAULT_CONF_JSON}:1: unexpected end; all pods of this node fail: containerd {version} reads it, too"
+        end = f"{DEFAULT_CONF_JSON}:1:2: unexpected end; all pods of this node fail: containerd {version} reads it, too"
         faults = host.node.serving.describe()["faults"]
         assert [fault.removeprefix(str(host.root)) for fault in faults] == [end] * fails
     host.conf_json.unlink()

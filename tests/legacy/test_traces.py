@@ -12,8 +12,7 @@ from v010_adapter.events.precreate import program
 from v010_adapter.hooks.match import NamedHook
 from v010_adapter.hooks.model import Hook, When
 from v010_adapter.monitoring.trace import Trace
-from v010_adapter.programs.process import Process, Program
-from v010_adapter.programs.runner import Runner
+from v010_adapter.programs.process import Process, Program, Runner
 
 from ..job.conftest import Stage, stage
 from ..processes import Programs, SteppedLoop

@@ -22,7 +22,7 @@ from v010_adapter.daemon.states import Origin
 from v010_adapter.monitoring.endpoints import Endpoints
 from v010_adapter.monitoring.metrics import PREFIX, families, serve
 from v010_adapter.monitoring.times import Histogram
-from v010_adapter.programs.runner import Account, Outcome
+from v010_adapter.programs.process import Account, RunOutcome
 from v010_adapter.settings import Settings
 
 from ..processes import SteppedLoop
@@ -54,7 +54,7 @@ def state() -> dict[str, Any]:
     """The state of an adapter in which each part has something."""
     times = Histogram()
     account = Account(runs=4, failures=2, late=1, killed=1)
-    for seconds, outcome in ((0.0015, Outcome.DONE), (0.003, Outcome.FAILED), (60, Outcome.LATE)):
+    for seconds, outcome in ((0.0015, RunOutcome.DONE), (0.003, RunOutcome.FAILED), (60, RunOutcome.LATE)):
         times.add(seconds)
         account.times[outcome].add(seconds)
     return described() | {

@@ -41,7 +41,7 @@ class Life:
 
     def die(self) -> None:
         self.ledger._timer.cancel()  # else all that have died read and write for ever, on the loop of those after them
-        self.ledger._work = None
+        self.ledger._upkeep = None
         self.turns._file.close()
         self.directory.close()
         self.turns._file.path = "/dead"

@@ -17,9 +17,9 @@ import pytest
 from nri import api
 from v010_adapter.legacy.config import Entry
 from v010_adapter.legacy.request import MOST_KEPT, Target, encode, of_container
-from v010_adapter.state import records, runtime_directory
-from v010_adapter.state.ledger import LEAST, RETRY, SLICE, Ledger
-from v010_adapter.state.records import Record, name_of
+from v010_adapter.state import runtime_directory
+from v010_adapter.state.ledger import FORMAT, LEAST, RETRY, SLICE, Ledger, Record, decode, name_of
+from v010_adapter.state.ledger import encode as encoded
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 
 from ..alone import Nowhere
@@ -320,14 +320,14 @@ def test_a_record_in_another_format_is_kept_and_named(start: Start, caplog: pyte
     life = start()
     life.ledger.add(target("c1"), ENTRIES[0])
     newer = life.state / "+pod+c2"
-    newer.write_bytes(b'{"format":%d,"of":["c2"]}\x00 and more' % (records.FORMAT + 1))
+    newer.write_bytes(b'{"format":%d,"of":["c2"]}\x00 and more' % (FORMAT + 1))
     for _ in range(2):
         after = start()
         after.ledger.refresh(target("c2"))
         assert after.ledger.ids() == ["c1"]
         assert newer.exists()
         assert caplog.messages == [
-            f"{newer} has format {records.FORMAT + 1}, of another version of the adapter: it is kept, and its deletes "
+            f"{newer} has format {FORMAT + 1}, of another version of the adapter: it is kept, and its deletes "
             "do not come from this one"
         ]
         text = "records in another format, whose deletes are left to the version that has written them"
@@ -335,7 +335,7 @@ def test_a_record_in_another_format_is_kept_and_named(start: Start, caplog: pyte
         caplog.clear()
     after.ledger.add(target("c2"), ENTRIES[0])
     assert after.ledger.foreign == "", "a create begins the record anew"
-    newer.write_bytes(b'{"format":%d,' % (records.FORMAT + 1))
+    newer.write_bytes(b'{"format":%d,' % (FORMAT + 1))
     other = start()
     assert other.ledger.foreign
     newer.unlink()
@@ -356,19 +356,19 @@ def test_what_a_killed_process_has_not_finished_is_removed_by_one_that_is_alone(
 def test_a_record_of_another_id_is_none() -> None:
     record = Record(target())
     record.add(ENTRIES[0], 1.5)
-    text = records.encode(record)
-    assert records.decode(record.name, text)
-    assert records.decode("+pod+c2", text) is None
+    text = encoded(record)
+    assert decode(record.name, text)
+    assert decode("+pod+c2", text) is None
 
 
 def test_a_record_with_a_byte_changed_or_cut_at_any_byte_is_none() -> None:
     record = Record(target())
     for entry in ENTRIES:
         record.add(entry, 1.5)
-    text = records.encode(record)
+    text = encoded(record)
     for at, byte in enumerate(text):
-        assert records.decode(record.name, text[:at] + bytes([byte ^ 1]) + text[at + 1 :]) is None, at
-        assert records.decode(record.name, text[:at]) is None, at
+        assert decode(record.name, text[:at] + bytes([byte ^ 1]) + text[at + 1 :]) is None, at
+        assert decode(record.name, text[:at]) is None, at
 
 
 @pytest.mark.parametrize("damage", ["cut", "garbled"])

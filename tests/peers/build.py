@@ -96,7 +96,9 @@ def _key(modfile: Path, go: str) -> str:
 def _build(go: str, modfile: Path, name: str, target: Path) -> None:
     arguments = [f"-modfile={modfile}", *BUILD_FLAGS]
     # Listing what the program is made of fetches it and fails for want of a proxy; building fails for our own faults.
+    tell(f"{name}, 1 of 2: downloading its modules")
     run([go, "list", "-deps", *arguments, f"./cmd/{name}"], PeerMissing)
+    tell(f"{name}, 2 of 2: compiling")
     run([go, "build", *arguments, "-o", str(target), f"./cmd/{name}"], PeerBroken)
 
 
@@ -131,7 +133,7 @@ def made(target: Path, make: Callable[[Path], object]) -> Path:
     with open(target.with_name(f".{target.name}.lock"), "w") as lock, unlimited():
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not target.exists():
-            _tell(f"building {target.name} (once; may take minutes) ...")
+            tell(f"building {target.name} (once; may take minutes) ...")
             with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as directory:
                 staged = Path(directory, target.name)
                 make(staged)
@@ -139,7 +141,7 @@ def made(target: Path, make: Callable[[Path], object]) -> Path:
     return target
 
 
-def _tell(text: str) -> None:
+def tell(text: str) -> None:
     """Writes to the terminal, for pytest captures stderr, or to stderr if there is none."""
     try:
         with open("/dev/tty", "w") as terminal:

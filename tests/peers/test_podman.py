@@ -28,8 +28,9 @@ from v010_adapter.events import precreate
 from v010_adapter.hooks.directory import Directories
 from v010_adapter.hooks.facts import facts
 from v010_adapter.hooks.match import NamedHook, adjustment
+from v010_adapter.monitoring.trace import UNTRACED
 from v010_adapter.oci.spec import apply, spec_from
-from v010_adapter.programs.runner import Runner
+from v010_adapter.programs.process import Runner
 from v010_adapter.settings import HooksSettings
 
 PACKAGES = {"podman": "podman", "conmon": "conmon", "runc": "runc", "busybox": "busybox-static"}
@@ -128,7 +129,14 @@ def test_a_precreate_hook_edits_here_what_it_edits_there(podman: Podman, loop: S
     request = api.CreateContainerRequest(pod=described.pod, container=described.container)
     heard: list[Any] = []
     edits = precreate.Edits(
-        Runner(loop), hooks, request, api.CreateContainerResponse(), fail=True, host_root="/", runtime=Runtime()
+        Runner(loop),
+        hooks,
+        request,
+        api.CreateContainerResponse(),
+        UNTRACED,
+        fail=True,
+        host_root="/",
+        runtime=Runtime(),
     )
     edits.go()
     edits.answer_by(loop.now + 60)

@@ -10,6 +10,7 @@ import sysconfig
 import tomllib
 from pathlib import Path
 
+import pytest
 import yaml
 
 from nri import __version__
@@ -22,6 +23,7 @@ PROJECT = Path(__file__).parents[2] / "examples/project"
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "NRI_", "PYTEST"))}
 
 
+@pytest.mark.ci
 def test_the_copy_is_installed_and_tested_and_its_program_is_launched(tmp_path: Path) -> None:
     copied = shutil.copytree(PROJECT, tmp_path / "project", ignore=shutil.ignore_patterns("__pycache__"))
     environment = tmp_path / "venv"

@@ -14,7 +14,7 @@ import pytest
 from nri.proto import ttrpc_pb2
 from tests.processes import children_of
 from tests.waiting import limit
-from v010_adapter.events.plugin_work import MAX_ERROR
+from v010_adapter.events.work import MAX_ERROR
 
 from ..processes import ended
 from ..waiting import running

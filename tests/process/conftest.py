@@ -28,10 +28,10 @@ class Run:
         self.lines: list[str] = []
         self.ended = 0
         program = Program(plugin, path, (plugin, "invoke"), environment)
-        self.process = Process(loop, program, self._end, self.lines.append)
+        self.process = Process(loop, program, self.end, self.lines.append)
         self.process.feed(request)
 
-    def _end(self, process: Process) -> None:
+    def end(self, process: Process) -> None:
         assert process is self.process
         self.ended += 1
 

@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from v010_adapter.programs.process import MAX_STDOUT
-from v010_adapter.programs.stderr import MAX_LINE, MAX_LINES, MAX_SIZE
+from v010_adapter.programs.process import MAX_LINE, MAX_LINES, MAX_SIZE, MAX_STDOUT
 
 from ..processes import Fifo, gone, is_running
 from .conftest import Run
@@ -134,7 +133,7 @@ def test_who_was_left_and_writes_on_finds_the_pipe_closed(
 ) -> None:
     """Reading on would cost the adapter a processor for as long as the program lives."""
     run = shell(f"exec yes {to}").listen()
-    run.process.leave()
+    run.process.leave(run.end)
     assert run.wait().process.status == -signal.SIGPIPE
     text = f"{run.process.name}: more than 1048576 bytes on {stream} from a program that was left: the pipe is closed"
     assert caplog.messages == [text]
@@ -144,7 +143,7 @@ def test_a_program_that_was_left_may_write_a_mebibyte_to_each_pipe(
     shell: Callable[..., Run], caplog: pytest.LogCaptureFixture
 ) -> None:
     run = shell(f"head -c {MAX_STDOUT} /dev/zero; head -c {MAX_STDOUT} /dev/zero >&2").listen()
-    run.process.leave()
+    run.process.leave(run.end)
     assert run.wait().process.status == 0
     assert caplog.messages == []
 

@@ -370,21 +370,19 @@ def test_the_flags_decide_on_the_load(simulate: Simulate, monkeypatch: pytest.Mo
     assert (code, told) == (0, told | {"pods": 4, "repeat": 3, "rate": 2.5, "seed": 7})
 
 
-def test_the_table_has_a_line_for_each_plugin_and_event(simulate: Simulate) -> None:
+def test_each_plugin_has_a_table_with_a_line_for_each_event(simulate: Simulate) -> None:
     words = ["-plugin", simulate.sets(NAME), "-plugin", simulate.sets("20-b", key="B"), "-pods", 5]
     code, out = simulate.text(*words)
-    head, pods, columns, *rows = out.splitlines()
-    assert (code, head) == (0, "containerd v2.4.2, NRI v0.12.3")
-    assert pods.startswith("5 pods, ")
-    assert columns.split() == [
-        *("plugin", "event", "answers", "p50", "p90", "p99", "max"),
-        *("p99", "of", "2", "s"),
-        "late",
-        "errors",
-    ]
-    assert [row.split()[:2] for row in rows[:2]] == [[NAME, "CreateContainer"], ["20-b", "CreateContainer"]]
-    assert [row.partition(":")[0] for row in rows[2:4]] == [NAME, "20-b"]
-    assert rows[4].startswith("the pods waited ")
+    head, *of_plugins, waited = out.split("\n\n")
+    assert (code, head.splitlines()[0]) == (0, "containerd v2.4.2, NRI v0.12.3")
+    assert head.splitlines()[1].startswith("5 pods, ")
+    for name, told in zip((NAME, "20-b"), of_plugins, strict=True):
+        usage, columns, row = told.splitlines()
+        assert usage.startswith(f"{name}: ")
+        times = [word for time in ("p50", "p90", "p99", "max") for word in (time, "ms")]
+        assert columns.split() == ["event", "answers", *times, *["p99", "of", "2", "s"], "late", "errors"]
+        assert row.split()[0] == "CreateContainer"
+    assert waited.startswith("the pods waited ")
 
 
 def test_a_threshold_is_one(simulate: Simulate) -> None:

@@ -136,7 +136,7 @@ def test_people_get_updates_and_what_the_runtime_resolves(simulate: Simulate) ->
     )
     _, out = simulate.text("-plugin", simulate.answers("10-a", create_container=answer))
     assert '    update of other: {"cpu": {"cpus": "1"}}\n' in out
-    assert 'resolved by the runtime: {"CDI_devices": [{"name": "x/y=1"}]}\n' in out
+    assert '    resolved by the runtime:  {"CDI_devices": [{"name": "x/y=1"}]}\n' in out
 
 
 # fmt: off

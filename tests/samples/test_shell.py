@@ -24,8 +24,8 @@ HOSTILE = [
     "trailing backslash \\",
 ]
 LARGE = {
-    "a": "\\" * 250_000 + "x",  # an expression that looks for their end from each of them takes hours
-    "b": "x" * 900_000,
+    "a": "x" * 900_000,
+    "b": "\\" * 50_000 + "x",  # an expression that looks for their end from each of them takes many minutes
     **{f"note-{number}": '{"say": "\\" and \'"}' * 50 for number in range(200)},
 }
 NOISE = bytes(byte for byte in range(1, 256) if byte not in b'"\\')

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from v010_adapter.events.fates import Fate, State, Turn
-from v010_adapter.events.turns import Turns
+from v010_adapter.events.turns import Fate, NoteState, Turn, Turns
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 
 
@@ -30,11 +29,13 @@ class Adapter:
         turn = self.comes(method, id_, pod)
         return turn, self.turns.take(turn)
 
-    def ends(self, turn: Turn, state: State | None = State.ANSWERED) -> None:
+    def ends(self, turn: Turn, state: NoteState | None = NoteState.ANSWERED) -> None:
         self.turns.end(turn, state)
         self.turns.unlock(turn.pod, turn.id)
 
-    def serves(self, method: str = "StartContainer", id_: str = "c1", state: State | None = State.ANSWERED) -> Fate:
+    def serves(
+        self, method: str = "StartContainer", id_: str = "c1", state: NoteState | None = NoteState.ANSWERED
+    ) -> Fate:
         turn, fate = self.begins(method, id_)
         assert fate is not None
         self.ends(turn, state)

@@ -1,4 +1,4 @@
-"""What is promised of any history, written without a look at the code that keeps it; `fates` has what may go wrong."""
+"""What is promised of any history, written without a look at the code that keeps it; `turns` has what may go wrong."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Judge:
         is_late = bool(locks) and (has_ended or not all(self.is_well(call, free) for call in event.accepted))
         may_lack = self.world.may_lack_plugins or event.has_failed or (fails and self.world.fails_creates) or is_late
         may_lack |= event.number in self.world.held  # the container never started
-        is_hidden = "one place" in self.world.kinds and any(map(self.came_at_stop, event.got))
+        is_hidden = "one place" in self.world.kinds and any(map(self.had_stop, event.got))
         for plugin in self.world.plugins_at[event.method]:
             runs = self.runs[event.number, plugin]
             is_noted = (event.number, plugin) in self.world.noted
@@ -94,6 +94,7 @@ class Judge:
                 len(runs) > 1
                 and not is_hidden
                 and (plugin not in "qsuw" or any(self.is_told(event, run) for run in runs[:-1]))
+                and not all(self.has_late_end(event, run) for run in runs[1:])
             ):
                 yield f"{event}: {plugin} has run {len(runs)} times"
 
@@ -107,6 +108,16 @@ class Judge:
         """Whether the adapter was stopped when an event came, for so long that it counts its time from before that."""
         holds = [hold for hold in self.world.holds if hold.peer is call.peer and hold.end - hold.start > 1]
         return any(hold.start <= call.at <= hold.end for hold in holds)
+
+    def had_stop(self, call: Call) -> bool:
+        """Whether the adapter was stopped before it had read the note of an event."""
+        holds = [hold for hold in self.world.holds if hold.peer is call.peer and hold.end - hold.start > 1]
+        return any(hold.start <= call.deadline and call.at <= hold.end for hold in holds)
+
+    def has_late_end(self, event: Event, run: Program) -> bool:
+        """Whether an adapter was stopped for long when an end came, which it runs: it may take it for a new one."""
+        calls = [call for call in event.got if call.peer.life is run.life]
+        return run.kind == "delete" and any(map(self.came_at_stop, calls))
 
     def is_cut(self, call: Call) -> bool:
         """Whether a fault came between an answer and its note."""
@@ -177,14 +188,26 @@ class Judge:
         return any(hold.start <= end <= hold.end for hold in holds for end in ends)
 
     def has_told_end(self, create: Program, later: Program) -> bool:
-        """Whether the runtime has told an end between two creates to an adapter that was well, and had its plugins."""
+        """Whether an adapter that was well, and had its plugins, could run the deletes between two creates of an id.
+
+        An id that begins again while its end waits for a long delete may lack its own.
+        """
         if "missing" in self.world.kinds:
             return False
         between = [e for e in self.runtime.events if self.began(create) < e.at < self.began(later)]
         return any(
-            e.id == create.id and e.method.startswith("Stop") and any(self.is_well(c, e.ended + 15) for c in e.got)
+            e.id == create.id
+            and e.method.startswith("Stop")
+            and any(self.is_well(c, e.ended + 15) for c in e.got)
+            and not self.waits(e, self.began(later))
             for e in between
         )
+
+    def waits(self, end: Event, moment: float) -> bool:
+        """Whether work of earlier events of its pod holds an end up until a moment."""
+        pods = self.runtime.pods
+        runs = [run for run in self.world.trace if 0 <= run.number < end.number and pods[run.id] == end.pod]
+        return any(run.ends >= moment for run in runs)
 
     def began(self, create: Program) -> float:
         return self.runtime.events[create.number].at if create.number >= 0 else 0

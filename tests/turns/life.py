@@ -190,8 +190,8 @@ class Program:
             self._on_end(self)
             self.is_noted = True
 
-    def leave(self) -> None:
-        pass
+    def leave(self, on_end: Callable[[Any], object]) -> None:
+        self._on_end = on_end
 
     def kill(self) -> None:
         if self.status is None:

@@ -8,7 +8,7 @@ import logging
 import os
 import shutil
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from math import inf
@@ -66,14 +66,9 @@ class HookBridge:
     def start(self, _: object) -> None:
         pass
 
-    def update(self, _: float) -> None:
-        pass
-
-    def inject(self, _: object, response: api.CreateContainerResponse, *__: object) -> list[Any]:
+    def on_creation(self, _: object, response: api.CreateContainerResponse, *__: object) -> Generator[None, None, Any]:
         response.adjust.annotations["h"] = "1"
-        return []
-
-    def precreate(self, _: object, __: object, response: api.CreateContainerResponse, ___: float) -> Any:
+        yield None
         return response
 
 
@@ -111,7 +106,7 @@ def playing(world: World) -> Iterator[None]:
     level, propagates = log.level, log.propagate
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("v010_adapter.legacy.plugins.ConfigFile", partial(ConfFile, world))
-        patch.setattr("v010_adapter.programs.runner.Process", partial(Program, world))
+        patch.setattr("v010_adapter.programs.process.Process", partial(Program, world))
         patch.setattr("v010_adapter.legacy.find.find", partial(_find, world))
         patch.setattr("v010_adapter.events.hooks.HookBridge", HookBridge)
         patch.setattr("v010_adapter.events.holder.Holder", lambda *_: Holder(world))

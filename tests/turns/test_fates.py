@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from v010_adapter.events import fates
-from v010_adapter.events.fates import DONE, FATES, MINE, PAST, REPEAT, Fate, Note, State, Turn
+from v010_adapter.events import turns
+from v010_adapter.events.turns import DONE, FATES, MINE, PAST, REPEAT, Fate, Note, NoteState, Turn
 from v010_adapter.state.turns_file import PLACE
 
 from ..test_docs import DOCS
 
-NOTE = Note(12345.678901234, "4194304.0123456789ab", State.ANSWERED, f"PostUpdatePodSandbox ={'f' * 64}")
+NOTE = Note(12345.678901234, "4194304.0123456789ab", NoteState.ANSWERED, f"PostUpdatePodSandbox ={'f' * 64}")
 
 
-@given(st.floats(0, 1e9), st.sampled_from(State), st.from_regex(r"[A-Za-z]{1,30} [a-z0-9]{1,110}", fullmatch=True))
-def test_a_note_fits_its_place_and_says_what_it_said(at: float, state: State, name: str) -> None:
+@given(st.floats(0, 1e9), st.sampled_from(NoteState), st.from_regex(r"[A-Za-z]{1,30} [a-z0-9]{1,110}", fullmatch=True))
+def test_a_note_fits_its_place_and_says_what_it_said(at: float, state: NoteState, name: str) -> None:
     note = Note(at, "4194304.0123456789ab", state, name)
     place = note.encode()
     assert len(place) == PLACE
@@ -30,7 +30,7 @@ def test_a_note_that_is_damaged_at_any_byte_is_another_one_or_none(byte: bytes) 
     place = NOTE.encode()
     for at in range(PLACE):
         note = Note.parse(place[:at] + byte + place[at + 1 :])
-        assert note is None or isinstance(note.state, State)
+        assert note is None or isinstance(note.state, NoteState)
 
 
 @pytest.mark.parametrize(
@@ -60,12 +60,12 @@ def test_a_note_is_for_its_event_or_for_a_later_one_of_the_id(
 ) -> None:
     method, id_ = event.split()
     turn = Turn(method, "pod", id_, at=3.0, quiet_at=0.0, deadline=5.0, floor=1.0, later=3.0)
-    told = Note(at, "7.aa", State(state), note).counted_for(turn)
+    told = Note(at, "7.aa", NoteState(state), note).counted_for(turn)
     assert FATES[told and told.state] is fate
 
 
 def test_the_page_for_developers_and_the_theory_have_this_table() -> None:
-    names = {"none": None, **{state.name: state for state in State}}
-    for text in ((DOCS / "development.md").read_text(), fates.__doc__ or ""):
+    names = {"none": None, **{state.name: state for state in NoteState}}
+    for text in ((DOCS / "development.md").read_text(), turns.__doc__ or ""):
         rows = re.findall(r"^\W*(none|[A-Z]+)\b[ a-z]*\W+(MINE|REPEAT|DONE|PAST)\b", text, re.MULTILINE)
         assert {names[note]: Fate[fate] for note, fate in rows} == dict(FATES)

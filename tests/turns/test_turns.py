@@ -12,8 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from v010_adapter.events import turns
-from v010_adapter.events.fates import DONE, MINE, PAST, REPEAT, State, Turn
-from v010_adapter.events.turns import obstacle_in, owners_in, stranger
+from v010_adapter.events.turns import DONE, MINE, PAST, REPEAT, NoteState, Turn, obstacle_in, owners_in, stranger
 from v010_adapter.state import turns_file
 from v010_adapter.state.turns_file import JOINED, PLACE, TABLE, TurnsFile
 
@@ -98,8 +97,8 @@ def test_who_is_asked_first_serves_and_the_next_one_sees_that_it_is_done(start: 
             assert [adapter.serves(method) for adapter in order] == [MINE, DONE, DONE]
 
 
-@pytest.mark.parametrize(("end", "fate"), [(None, REPEAT), (State.FAILED, MINE), (State.ANSWERED, DONE)])
-def test_the_next_one_decides_by_the_end_of_the_one_before(start: Start, end: State | None, fate: object) -> None:
+@pytest.mark.parametrize(("end", "fate"), [(None, REPEAT), (NoteState.FAILED, MINE), (NoteState.ANSWERED, DONE)])
+def test_the_next_one_decides_by_the_end_of_the_one_before(start: Start, end: NoteState | None, fate: object) -> None:
     first, second = start(), start()
     assert first.serves(state=end) is MINE
     assert second.serves() is fate
@@ -205,7 +204,7 @@ def test_an_event_that_was_answered_before_its_turn_goes_on_here_and_nowhere_els
     first, second, third = start(), start(), start()
     turn, _ = first.begins()
     waits, at_third = waiting(second), waiting(third)
-    second.turns.end(waits, State.ANSWERED)
+    second.turns.end(waits, NoteState.ANSWERED)
     assert third.turns.is_answered(at_third)
     first.die()
     assert (second.turns.take(waits), waits.at) == (REPEAT, turn.at), "what the first has noted is not repeated"
@@ -218,16 +217,16 @@ def test_an_answer_before_the_turn_hides_no_note_of_a_later_event(start: Start) 
     first, second, third = start(), start(), start()
     waits, at_third = waiting(second, "StopContainer"), third.comes("StartContainer")
     assert first.serves("StartContainer") is MINE
-    second.turns.end(waits, State.ANSWERED)
+    second.turns.end(waits, NoteState.ANSWERED)
     assert third.turns.take(at_third) is DONE
 
 
 def test_a_note_of_an_earlier_event_replaces_no_later_one_of_the_id(start: Start) -> None:
     first, second = start(), start()
     earlier = waiting(first, "UpdateContainer")
-    first.turns.end(earlier, State.ANSWERED)
+    first.turns.end(earlier, NoteState.ANSWERED)
     assert second.serves("UpdateContainer") is DONE
-    first.turns.end(waiting(first, "UpdateContainer"), State.ANSWERED)
+    first.turns.end(waiting(first, "UpdateContainer"), NoteState.ANSWERED)
     assert first.turns.take(earlier) is MINE
     first.turns.unlock("pod", "c1")
     assert second.serves("UpdateContainer") is DONE
@@ -241,7 +240,7 @@ def test_a_note_of_a_moment_that_has_not_come_has_been_garbled_and_is_replaced(s
             table_.seek(turns._place(first.comes()))
             table_.write(place)
         turn = first.comes()
-        first.turns._write(turn, State.ANSWERED)
+        first.turns._write(turn, NoteState.ANSWERED)
         assert second.serves() is DONE
 
 
@@ -259,7 +258,7 @@ def test_what_is_done_elsewhere_is_done_though_its_note_has_been_replaced_since(
 def test_an_event_that_failed_after_the_time_was_up_here_is_over(start: Start) -> None:
     first, second = start(), start()
     late = first.turns.turn("StartContainer", "pod", "c1", first.clock(), timeout=1.5)
-    assert second.serves(state=State.FAILED) is MINE
+    assert second.serves(state=NoteState.FAILED) is MINE
     assert first.turns.take(late) is PAST
     again = first.comes()
     assert first.turns.take(again) is MINE, "it has come again"
@@ -283,7 +282,7 @@ def test_an_end_that_was_read_too_late_is_not_noted_over_the_next_life(start: St
 def test_no_event_of_an_adapter_is_past_for_its_own_notes(start: Start) -> None:
     first, _ = start(), start()
     waits = waiting(first, "StopContainer")
-    first.turns.end(waiting(first), State.ANSWERED)
+    first.turns.end(waiting(first), NoteState.ANSWERED)
     assert first.turns.take(waits) is MINE
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from v010_adapter.events.deletes import LAST_RETRY
-from v010_adapter.events.fates import ENDS
+from v010_adapter.events.turns import ENDS
 from v010_adapter.host.trust import off
 from v010_adapter.legacy.config import Entry
 from v010_adapter.settings import LegacySettings, PluginSettings

@@ -168,6 +168,7 @@ class Keeper:
             if has_plugin and ready & {self._socket}:
                 has_plugin = self._serve()
                 if not has_plugin:
+                    os.dup2(0, 2)  # who reads the plugin's output waits for the end of all that have its stderr
                     for held in self._held.values():
                         held.wanted = held.wanted or held.at_end
             self._go_on()
@@ -311,4 +312,18 @@ def main(directory: str) -> None:
             with suppress(OSError):
                 os.close(int(name))
     os.set_blocking(SOCKET, False)
-    Keeper(SOCKET, directory, owner).run()
+    run(Keeper(SOCKET, directory, owner))
+
+
+def run(keeper: Keeper) -> None:
+    """Runs a keeper. A bug is told to syslog, too: when the plugin has ended, stderr leads nowhere."""
+    try:
+        keeper.run()
+    except Exception:
+        import syslog  # noqa: PLC0415 - a keeper is small
+        import traceback  # noqa: PLC0415
+
+        syslog.openlog("nri-holds", syslog.LOG_PID)
+        for line in traceback.format_exc().splitlines():
+            syslog.syslog(syslog.LOG_ERR, line)
+        raise

@@ -95,12 +95,12 @@ def _flushed_stdout() -> Iterator[None]:
 
 
 def _complain(error: NRIError) -> None:
-    from v010_adapter.monitoring import sanitize  # noqa: PLC0415
+    from v010_adapter.cli import terminal  # noqa: PLC0415
 
     if not _to_syslog(error):
-        sanitize.show(f"v010-adapter: {error}", out=sys.stderr)
+        terminal.show(f"v010-adapter: {error}", out=sys.stderr)
         if isinstance(error, RegistrationError) and sys.stderr.isatty():
-            sanitize.show(NEXT_STEPS, out=sys.stderr)
+            terminal.show(NEXT_STEPS, out=sys.stderr)
 
 
 def _to_syslog(error: Exception) -> bool:
@@ -200,7 +200,8 @@ def _run(options: Options, launch: Launch | None) -> int:
 def _tell_of_others(configured: Settings, name: str) -> None:
     """Tells somebody at a terminal that another adapter serves this node, beside which this process joins."""
     from v010_adapter import settings  # noqa: PLC0415
-    from v010_adapter.monitoring import sanitize, status  # noqa: PLC0415 - only at a terminal
+    from v010_adapter.cli import terminal  # noqa: PLC0415 - only at a terminal
+    from v010_adapter.monitoring import status  # noqa: PLC0415 - likewise
 
     directory = settings.state_directory(configured, name)
     with suppress(OSError, ConfigError):  # if this process cannot use the directory, it says so itself
@@ -208,7 +209,7 @@ def _tell_of_others(configured: Settings, name: str) -> None:
             if adapter.get("serves"):
                 runtime = adapter.get("runtime", {}).get("name") or "the runtime"
                 text = f"another adapter, pid {adapter.get('pid')}, serves {runtime} already; this one joins beside it"
-                sanitize.show(f"{text} (`v010-adapter status` shows both, Ctrl-C ends this one)", out=sys.stderr)
+                terminal.show(f"{text} (`v010-adapter status` shows both, Ctrl-C ends this one)", out=sys.stderr)
 
 
 def connect(path: str) -> int:

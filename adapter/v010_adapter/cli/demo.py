@@ -15,15 +15,15 @@ from typing import Any
 import v010_adapter
 from nri.testing import Flavour, PluginFile
 from v010_adapter.cli.arguments import FINDINGS, FINE, PROGRAM, Parser
+from v010_adapter.cli.hooks.explain import Decision, explain
 from v010_adapter.cli.simulate import trial
 from v010_adapter.cli.simulate.play import Play, Scene
 from v010_adapter.cli.simulate.script import pod_life
 from v010_adapter.cli.simulate.trial import Scratch
-from v010_adapter.cli.simulate.view import TextView, milliseconds
+from v010_adapter.cli.simulate.view import MARGIN, TextView, milliseconds
 from v010_adapter.cli.terminal import BOLD, DIM, GREEN, RED
 from v010_adapter.hooks.directory import Directories
 from v010_adapter.hooks.facts import facts
-from v010_adapter.hooks.match import Decision
 from v010_adapter.host.trust import off
 from v010_adapter.settings import HooksSettings
 
@@ -96,9 +96,14 @@ class Demo:
                     yield scene, lines
         self.problems += play.problems
 
+    def brief(self, text: str) -> str:
+        """Returns a text with ids cut to 12 digits, as container tools do, and the demo's files without directories."""
+        text = re.sub(rf"{re.escape(str(self._root))}(?:/[^/\s]+)*/", "…/", text)
+        return re.sub(r"\b([0-9a-f]{12})[0-9a-f]{52}\b", r"\1", text)
+
     def decisions(self) -> list[Decision]:
         hooks = Directories(HooksSettings(directories=(str(self._root / "hooks.d"),), watch=False, trust=off))
-        return hooks.current().explain(facts(self._creation.pod, self._creation.container))
+        return explain(hooks.current(), facts(self._creation.pod, self._creation.container))
 
 
 def _configuration(root: Path) -> Json:
@@ -128,22 +133,26 @@ def _log_line(line: str) -> Json:
 
 
 def _show(demo: Demo, verbose: bool, color: str) -> None:
-    view = TextView(sys.stdout, full=verbose, color=color)
-    view.line("The life of a pod, with the legacy plugins and hooks of this repository under v010-adapter", BOLD)
+    view = TextView(sys.stdout, full=verbose, color=color, brief=demo.brief)
+    label = f"{'hook':10}"
+    view.line("The life of a pod, with sample plugins and hooks under v010-adapter", BOLD)
     with closing(demo.steps()) as steps:
         for scene, lines in steps:
+            if not scene.outcome.answers and not verbose:
+                continue  # the adapter does nothing
+            view.line("")
             view.show(scene)
             runs = [line for line in lines if "request" in line]
             for run in runs:
                 _show_run(view, run, run is runs[0], verbose)
             for line in lines:
-                if line not in runs and ("plugin" in line or line["level"] in PROBLEMS):
+                if line not in runs and (("plugin" in line and verbose) or line["level"] in PROBLEMS):
                     view.detail(f"log       {line['level']}: {line['message']}")
             for named, matched, reason in demo.decisions() if scene.outcome.event == "CreateContainer" else ():
-                text = f"hook      {named.file:20} {'yes' if matched else 'no'}: {reason}"
-                view.detail(text, GREEN if matched else DIM)
+                text = f"{MARGIN}{label}{named.file:20} {'yes' if matched else 'no'}: {reason}"
+                view.line(text, GREEN if matched else DIM, more=len(label))
     view.close(demo.problems)
-    view.line("`v010-adapter demo -v` shows everything in full. Next: README.md, Install it on a node.")
+    view.line("In full: v010-adapter demo -v. Next: README.md, Install it on a node.")
 
 
 def _show_run(view: TextView, run: Json, first: bool, verbose: bool) -> None:
@@ -156,16 +165,11 @@ def _show_run(view: TextView, run: Json, first: bool, verbose: bool) -> None:
     elif first:
         kind = "sandbox" if request["id"] == request["sandboxID"] else "container"
         cgroup = request["spec"].get("cgroupsPath") or "none"
-        view.detail(f"request   {request['state']} {kind} {_short(request['id'])}, cgroup {_short(cgroup)}")
+        view.detail(f"request   {request['state']} {kind} {request['id']}, cgroup {cgroup}")
     if run["error"]:
         view.detail(f"{head}FAILED: {run['error']}", RED)
     elif verbose:
         view.detail(f"{head}{json.dumps(run['result'])}", GREEN)
     else:
         metadata = "; ".join(f"{key}: {value}" for key, value in run["result"].get("metadata", {}).items())
-        view.detail(f"{head}ok  {_short(metadata)}", GREEN)
-
-
-def _short(text: str) -> str:
-    """Returns a text with each id cut to 12 digits, as container tools do."""
-    return re.sub(r"\b([0-9a-f]{12})[0-9a-f]{52}\b", r"\1", text)
+        view.line(f"{MARGIN}{head}{metadata}", GREEN, more=len(head))

@@ -23,7 +23,6 @@ OF_SERVER = (
         "v010_adapter.daemon.process_setup",
         "v010_adapter.events.hooks",
         "v010_adapter.cli.systems",
-        "v010_adapter.legacy.fitness",
     ),
     *("v010_adapter.monitoring.metrics", "v010_adapter.monitoring.status"),
 )

@@ -26,7 +26,7 @@ from v010_adapter.cli.simulate import script
 from v010_adapter.cli.simulate.play import Scene
 from v010_adapter.cli.simulate.trial import Scratch
 from v010_adapter.cli.simulate.view import TextView, as_json, milliseconds
-from v010_adapter.cli.terminal import DIM
+from v010_adapter.cli.terminal import DIM, show, show_json
 from v010_adapter.container_files.recording import Recorded
 from v010_adapter.daemon.adapter import reserve
 from v010_adapter.daemon.process_setup import become_daemon
@@ -34,10 +34,9 @@ from v010_adapter.errors import ConfigError
 from v010_adapter.events.serving import Serving
 from v010_adapter.events.turns import Turns
 from v010_adapter.host.trust import off
-from v010_adapter.legacy.config import Config, ConfigFile, Entry
+from v010_adapter.legacy.config import ConfigFile, Entry, read
 from v010_adapter.legacy.plan import DELETE, ORIGINAL, STATES, Plans
 from v010_adapter.legacy.request import of_event
-from v010_adapter.monitoring.sanitize import show, show_json
 from v010_adapter.oci.spec import apply, spec_from
 from v010_adapter.programs.process import STILL_RUNNING
 from v010_adapter.settings import PluginSettings, Settings
@@ -87,7 +86,9 @@ def main(options: Namespace) -> int:
 
 def _entry(own: Settings, type_: str) -> tuple[Entry, bool]:
     """Returns the plugin's entry of conf.json, else one without a configuration; and whether conf.json has it."""
-    config: Config = ConfigFile(own.legacy.config, trust=own.legacy.trust).current()
+    config, error, *_ = read(own.legacy.config, own.legacy.trust)
+    if error is not None:
+        raise error
     type_ = os.path.abspath(type_) if "/" in type_ else type_
     entry = next((entry for entry in config.entries if entry.type == type_), None)
     return entry or Entry(type_, 0, config.version, None), entry is not None
@@ -140,7 +141,7 @@ def _owe_delete(serving: Serving, plans: Plans, entry: Entry, call: Recorded) ->
 
 
 class _NoRuntime:
-    """A `Link` to no runtime."""
+    """A `DaemonLink` to no runtime."""
 
     runtime_pid = 0
 

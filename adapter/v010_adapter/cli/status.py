@@ -16,11 +16,10 @@ from typing import Any, NoReturn
 from v010_adapter import settings
 from v010_adapter.cli import arguments, systems, terminal
 from v010_adapter.cli.arguments import PROGRAM, Parser, count
-from v010_adapter.cli.terminal import announce_if_slow
+from v010_adapter.cli.terminal import show, show_json
 from v010_adapter.errors import ConfigError, reason_of
 from v010_adapter.host.trust import Trust
 from v010_adapter.monitoring import status
-from v010_adapter.monitoring.sanitize import show, show_json
 from v010_adapter.monitoring.times import BOUNDS
 
 INTERVAL = 2.0
@@ -61,8 +60,10 @@ def main(options: Namespace) -> int:
         on_screen = options.output == "text" and sys.stdout.isatty()
         _watch(lambda height: _show(directory, ask(), options, height), on_screen=on_screen)
     end, adapters = time.monotonic() + options.wait, ask()
-    with announce_if_slow("waiting for an adapter that has joined a runtime"):
+    with terminal.progress("waiting for an adapter that has joined a runtime, seconds") as shown:
         while not (has_joined := _has_joined(adapters)) and (rest := end - time.monotonic()) > 0:
+            states = ", ".join(str(adapter.get("state", "no answer")) for adapter in adapters)
+            shown(f"{options.wait - rest:.0f}", f"{options.wait:g}", states or "none runs")
             time.sleep(min(PAUSE, rest))
             adapters = ask()
     if options.wait and not has_joined:
@@ -105,37 +106,34 @@ def _show(directory: str, adapters: list[dict[str, Any]], options: Namespace, he
     if options.output == "json":
         show_json({"directory": directory, "adapters": adapters})
     else:
-        width = terminal.width(sys.stdout)
-        lines = [line for adapter in adapters for line in ("", *_text(adapter, width))][1:]
-        lines = [part for line in lines for part in terminal.wrapped(line, width)]
+        room = terminal.width(sys.stdout)
+        lines = [line for adapter in adapters for line in ("", *_text(adapter, room))][1:]
         if options.watch:
             lines = [f"{_shown(time.time())}, every {INTERVAL:g} s", "", *lines]
+        lines = terminal.fitted(lines, sys.stdout)
         if height is not None and len(lines) > height:
             lines[height - 1 :] = [f"... {len(lines) - height + 1} more lines"]
         show(*lines, paint=arguments.paint(options))
     if not adapters:
         logs = ", ".join(system.log for system in systems.present("/"))
-        show(
+        lines = [
             f"no adapter runs with the state directory {directory}. Where to look:",
             f"  the link in {systems.PLUGINS}, or the service that starts the adapter",
             "  the adapter's log, in syslog or the journal:  journalctl -t v010-adapter",
             f"  the runtime's log: does it list the plugin?  {logs}".rstrip(),
             "  v010-adapter check",
-            out=sys.stderr,
-        )
+        ]
+        show(*terminal.fitted(lines, sys.stderr), out=sys.stderr)
         return NOBODY
     return FAULTS if any(adapter.get("faults") for adapter in adapters) else HEALTHY
 
 
-def _text(adapter: dict[str, Any], width: int) -> list[str]:
-    """Returns the lines of one adapter, which may have another version than this command.
-
-    Tables are as wide as `width` at most, if their names can be shortened so far.
-    """
+def _text(adapter: dict[str, Any], room: int) -> list[str]:
+    """Returns the lines of one adapter, which may have another version than this command."""
     try:
         notes = [f"  note     {note}" for note in adapter.get("notes", ())]
         notes += [f"  FAULT    {fault}" for fault in adapter["faults"]]
-        return [*_overview(adapter), *notes, *_tables(adapter, width)] if "pid" in adapter else notes
+        return [*_overview(adapter), *notes, *_tables(adapter, room)] if "pid" in adapter else notes
     except (ArithmeticError, AttributeError, KeyError, OSError, TypeError, ValueError):
         running = f"v010-adapter {adapter.get('version')}, pid {adapter.get('pid')}"
         return [f"{running}: not the version of this command; `-o json` shows its state"]
@@ -157,13 +155,13 @@ def _overview(adapter: dict[str, Any]) -> Iterator[str]:
     yield f"  loop     {count(stalls['count'], 'stall')}, longest turn {stalls['longest'] * 1000:.0f} ms"
 
 
-def _tables(adapter: dict[str, Any], width: int) -> Iterator[str]:
+def _tables(adapter: dict[str, Any], room: int) -> Iterator[str]:
     """Yields the rows of all tables, with a blank line before each. A table without rows is omitted."""
     events, programs, standby, hooks = (adapter[key] for key in ("events", "programs", "standby", "hooks"))
     yield from _table(
         ("EVENT", "ANSWERS", "LATE", "P50 ms", "P99 ms"),
         [(name, sum(one["times"]["counts"]), one["late"], *_quantiles(one)) for name, one in events.items()],
-        width,
+        room,
     )
     failed = {
         name: f"    FAILED {_shown(one['failed_at'])}  {one['last_error']}"
@@ -174,34 +172,28 @@ def _tables(adapter: dict[str, Any], width: int) -> Iterator[str]:
     yield from _table(
         ("PROGRAM", "RUNS", "FAILED", "LATE", "KILLED", "P50 ms", "P99 ms"),
         [(name, *(one[key] for key in counts), *_quantiles(one)) for name, one in programs.items()],
-        width,
+        room,
         failed,
     )
     off = {name: f"    off: {crew['off']}" for name, crew in standby.items() if crew["off"]}
-    yield from _table(("STAND-BY", "WAITING"), [(name, crew["waiting"]) for name, crew in standby.items()], width, off)
-    yield from _table(("HOOK", "CONTAINERS"), list(hooks.items()), width)
+    yield from _table(("STAND-BY", "WAITING"), [(name, crew["waiting"]) for name, crew in standby.items()], room, off)
+    yield from _table(("HOOK", "CONTAINERS"), list(hooks.items()), room)
 
 
 def _table(
     head: tuple[str, ...],
     rows: Sequence[tuple[object, ...]],
-    width: int,
+    room: int,
     below: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[str]:
-    """Yields a table, none without rows. Columns are as wide as their content; a name that is too long is shortened.
-
-    `below` has the line below a row, by the row's name.
-    """
+    """Yields a table, none without rows. `below` has the line below a row, by the row's name."""
     if not rows:
         return
-    cells = [head, *(tuple(map(str, row)) for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    widths[0] = min(widths[0], max(width - 2 - sum(each + 2 for each in widths[1:]), len(head[0]), 8))
     yield ""
-    for name, *others in cells:
-        columns = (f"  {cell:>{each}}" for cell, each in zip(others, widths[1:], strict=True))
-        yield f"  {terminal.shortened(name, widths[0]):{widths[0]}}" + "".join(columns)
-        if name in below:
+    margin = "  "
+    for row, [line] in zip([head, *rows], terminal.table([head, *rows], room - len(margin)), strict=True):
+        yield margin + line
+        if (name := str(row[0])) in below:
             yield below[name]
 
 

@@ -5,11 +5,12 @@ Each row was read in the source or the documentation that its comment names. Not
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from typing import NamedTuple
 
-from v010_adapter.host.paths import MAX_INPUT, in_root, may_exist, read
+from v010_adapter.host.paths import MAX_INPUT, in_root, read
 
 CONTAINERD, CRIO = "containerd", "CRI-O"
 DOCKER_SOCKET = "/run/docker.sock"
@@ -153,8 +154,8 @@ NAMES = {system.os or system.name.lower().replace("-", ""): system for system in
 
 def present(root: str) -> list[System]:
     """Returns the systems on the node whose files are below `root`: those whose sockets exist, else the configured."""
-    running = [system for system in SYSTEMS if _exists(root, system.socket)]
-    configured = [one for one in SYSTEMS if any(_exists(root, place) for place in (*one.config, *one.drop_ins))]
+    running = [system for system in SYSTEMS if exists(root, system.socket)]
+    configured = [one for one in SYSTEMS if any(exists(root, place) for place in (*one.config, *one.drop_ins))]
     found = running or configured
     own = [system for system in found if _is_recognised(system, root)]
     whole = {system.socket for system in own if system in configured}  # K3s that was removed may leave its directory
@@ -169,7 +170,7 @@ def present(root: str) -> list[System]:
 def _is_recognised(system: System, root: str) -> bool:
     if system.os:
         return system.os == _os(root)
-    return bool(system.home) and _exists(root, system.home)
+    return bool(system.home) and exists(root, system.home)
 
 
 def _os(root: str) -> str:
@@ -190,5 +191,15 @@ def unit(system: System, root: str) -> str:
     return next(found, system.units[0] if system.units else "")
 
 
-def _exists(root: str, place: str) -> bool:
+def exists(root: str, place: str) -> bool:
+    """Whether a file of the node, whose files are below `root`, may exist."""
     return may_exist(in_root(root, place))
+
+
+def may_exist(path: str) -> bool:
+    """Whether a path exists, or this process may not look. A link that leads nowhere exists."""
+    try:
+        os.lstat(path)
+    except OSError as error:
+        return error.errno not in (errno.ENOENT, errno.ENOTDIR)
+    return True

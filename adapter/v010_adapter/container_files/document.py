@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from v010_adapter.base import gojson, json_scanner
-from v010_adapter.errors import ConfigError, yaml_error
+from v010_adapter.errors import ConfigError, reason_of, yaml_error
 from v010_adapter.host import paths
 
 if TYPE_CHECKING:
@@ -74,12 +75,23 @@ class Value:
         return self.data or {}
 
 
+def read_argument(path: str) -> tuple[bytes, str]:
+    """Returns the bytes of a file that is named on the command line, and its name in errors. Raises ConfigError."""
+    name = "stdin" if path == "-" else path
+    try:
+        if path == "-" and sys.stdin is not None:  # None: stdin is closed
+            return paths.at_most(sys.stdin.buffer, paths.MAX_INPUT), name
+        return paths.read(path, paths.MAX_INPUT)[0], name
+    except (OSError, ValueError) as error:
+        raise ConfigError(name, reason_of(error)) from None
+
+
 def read(file: str) -> list[Value]:
     """Returns the documents of a JSON or YAML file, at least one. Each element of a list is a document.
 
     `-` is stdin. Raises ConfigError.
     """
-    text, file = paths.read_argument(file)
+    text, file = read_argument(file)
     return parse(text, file)
 
 

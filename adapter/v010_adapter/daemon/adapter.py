@@ -27,7 +27,7 @@ from v010_adapter.state.runtime_directory import RuntimeDirectory
 
 if TYPE_CHECKING:
     from v010_adapter.events.holder import Holder
-    from v010_adapter.events.serving import Link, Serving
+    from v010_adapter.events.serving import DaemonLink, Serving
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ def _version(path: str) -> tuple[int, ...]:
 class Adapter(Plugin):
     """Hands each of the runtime's events to `Serving`."""
 
-    def __init__(self, loop: Loop, own: Settings, errors: list[ConfigError], name: str, link: Link) -> None:
+    def __init__(self, loop: Loop, own: Settings, errors: list[ConfigError], name: str, link: DaemonLink) -> None:
         self._loop = loop
         self._name = name
         self._link = link
@@ -278,7 +278,7 @@ class Adapter(Plugin):
             return self._of_stranger(other)
         if reason := obstacle_in(self.state_directory):
             return reason
-        from v010_adapter.legacy.fitness import unfit  # noqa: PLC0415 - only beside another adapter
+        from v010_adapter.legacy.plugins import unfit  # noqa: PLC0415 - only beside another adapter
 
         return unfit(self.settings.legacy)
 

@@ -7,22 +7,21 @@ unannounced, when the creation was refused or the pod removed, and when the plug
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from nri import cgroup
+from nri.proto import nri_pb2 as api
 from v010_adapter.base.loop import NO_TIMER, Loop, Timer
-from v010_adapter.events import reconcile
-from v010_adapter.events.fates import PAST, Turn
-from v010_adapter.events.plugin_work import PluginWork, Shared
-from v010_adapter.events.pods import PodProcesses
-from v010_adapter.events.queue import Queue
-from v010_adapter.events.reconcile import Node
-from v010_adapter.events.turns import Turns
+from v010_adapter.events.turns import PAST, Turn, Turns
+from v010_adapter.events.work import PluginWork, Queue, WorkTools
+from v010_adapter.legacy import request
 from v010_adapter.legacy.plan import DELETE, UPDATE
-from v010_adapter.legacy.request import Target
+from v010_adapter.legacy.request import Labels, Target
+from v010_adapter.monitoring.trace import Trace
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +34,8 @@ FIRST_RETRY, LAST_RETRY = 10.0, 600.0
 class Deletes:
     """Sees to it that each delete that is owed runs."""
 
-    def __init__(self, loop: Loop, shared: Shared, turns: Turns) -> None:
-        self._shared, self._plugins, self.ledger = shared, shared.plugins, shared.ledger
+    def __init__(self, loop: Loop, tools: WorkTools, turns: Turns) -> None:
+        self._tools, self._plugins, self.ledger = tools, tools.plugins, tools.ledger
         self.queue = Queue(loop, turns, self._on_over)
         self._loop, self._turns = loop, turns
         self._pods = PodProcesses(loop, self._on_pod_end)
@@ -60,7 +59,9 @@ class Deletes:
         if self._named is not None:
             self._named |= {target.id, target.sandbox_id}
 
-    def of_event(self, event: str, message: Any, target: Target, turn: Turn, *, by_runtime: bool) -> PluginWork | None:
+    def of_event(
+        self, event: str, message: Any, target: Target, turn: Turn, trace: Trace, *, by_runtime: bool
+    ) -> PluginWork | None:
         """Returns the work of a delete, None if no plugin runs at it. The plugins are named when its turn comes.
 
         With `by_runtime`, the runtime runs the plugins of the event itself: only what is owed runs here.
@@ -71,7 +72,7 @@ class Deletes:
         is_for_owed_only = self._plugins.plans.is_for_owed_only(event, entries, is_sandbox=target.is_sandbox)
         if is_for_owed_only and not self._will_be_owed(target.id):
             return None
-        return PluginWork(self._shared, event, target, None, message=message, entries=entries, turn=turn)
+        return PluginWork(self._tools, event, target, None, message=message, entries=entries, turn=turn, trace=trace)
 
     def submit(self, work: PluginWork) -> None:
         """Runs a work when its turn comes."""
@@ -103,23 +104,23 @@ class Deletes:
         if id_ not in self._retries:
             log.info("%s has gone without an event: its delete comes now", target, extra=target.named.extra)
         event = "StopPodSandbox" if target.is_sandbox else "StopContainer"
-        self.submit(PluginWork(self._shared, event, target, None))
+        self.submit(PluginWork(self._tools, event, target, None))
 
-    def reconcile(self, node: Node, ours: Sequence[Target]) -> None:
+    def reconcile(self, listed: Listed, ours: Sequence[Target]) -> None:
         """Runs the deletes of what has ended without a connection. Creates are not made up for.
 
-        `node` is what the runtime has. `ours` are the live pods and containers whose plugins this adapter runs.
+        `listed` is what the runtime has. `ours` are the live pods and containers whose plugins this adapter runs.
         The records are read first, in slices, between which events are served.
         """
         self._named = set()
-        self.ledger.read_all(lambda: self._compare(node, ours))
+        self.ledger.read_all(lambda: self._compare(listed, ours))
 
     def on_runtime_gone(self) -> None:
         """No event names an id any more: the next Synchronize decides anew what has gone."""
         self._named, self._absent = None, set()
         self._second_look.cancel()
 
-    def _compare(self, node: Node, ours: Sequence[Target]) -> None:
+    def _compare(self, listed: Listed, ours: Sequence[Target]) -> None:
         named, is_read = self._named, self.ledger.is_read
         if named is None:
             return  # the connection has ended
@@ -127,12 +128,12 @@ class Deletes:
         if is_read:
             self._log_without_create([target for target in ours if target.id not in named])
         if self._plugins.runtime.habits.hides_earlier_pods:
-            pids = dict.fromkeys(node.unclear, 0)
+            pids = dict.fromkeys(listed.unclear, 0)
             if self._plugins.sees_pods:
                 pids |= {target.id: target.pid for target in ours if target.is_sandbox}
             for id_ in filter(pids.__contains__, self._ids()):
                 self._watch(id_, pids[id_])
-        stopped, absent = reconcile.due([id_ for id_ in self._ids() if id_ not in named], node)
+        stopped, absent = due([id_ for id_ in self._ids() if id_ not in named], listed)
         self._run_all(stopped)
         self._absent = set(absent)
         if self._absent:  # a process that was stopped reads the events before it looks
@@ -167,9 +168,9 @@ class Deletes:
 
     def _look_for_absent(self) -> None:
         """Ids that were absent from Synchronize, and from each event since, are gone."""
-        due = self._absent | self._ended_pods
+        gone = self._absent | self._ended_pods
         self._absent, self._ended_pods = set(), set()
-        self._run_all(due)
+        self._run_all(gone)
 
     def _on_pod_end(self, id_: str) -> None:
         """The process of a pod has ended: its delete comes now, but not before those of its containers."""
@@ -212,3 +213,86 @@ class Deletes:
             self.ledger.forget(id_)
             if retry := self._retries.pop(id_, None):
                 retry[1].cancel()
+
+
+class PodProcesses:
+    """The processes of pods, each watched until it exits or is forgotten.
+
+    After its restart containerd announces no stop of pods that were there before.
+    """
+
+    def __init__(self, loop: Loop, on_exit: Callable[[str], object]) -> None:
+        """`on_exit` is called with the id of a pod whose process has exited."""
+        self._loop = loop
+        self._on_exit = on_exit
+        self._pidfds: dict[str, int] = {}
+
+    def watch(self, id_: str, pid: int) -> None:
+        """Watches the process of a pod. If there is no such process any more, it has exited."""
+        if id_ in self._pidfds:
+            return
+        try:
+            self._pidfds[id_] = os.pidfd_open(pid)
+        except (OSError, OverflowError):  # NRI's pids have 32 bits, the kernel's 31
+            self._loop.call_soon(partial(self._on_exit, id_))
+        else:
+            self._loop.watch(self._pidfds[id_], partial(self._on_process_exit, id_))
+
+    def forget(self, id_: str) -> None:
+        """Ends the watch of a pod, if there is one."""
+        pidfd = self._pidfds.pop(id_, None)
+        if pidfd is not None:
+            self._loop.unwatch(pidfd)
+            os.close(pidfd)
+
+    def _on_process_exit(self, id_: str) -> None:
+        self.forget(id_)
+        self._on_exit(id_)
+
+
+# What a runtime has, by its Synchronize. containerd lists created containers, whose StartContainer is yet to come, and
+# stopped pods; it leaves out containers that have exited. On CRI-O a creation may slip through between its list and our
+# joining, so absence at one moment proves nothing.
+
+_RUNNING = (api.CONTAINER_RUNNING, api.CONTAINER_PAUSED)
+
+
+class Listed(NamedTuple):
+    """The pods and containers that a runtime has."""
+
+    running: list[Target]
+    """Pods that live, and containers that are running or paused."""
+    created: frozenset[str]
+    """Ids of containers that have been created and not started."""
+    stopped: frozenset[str]
+    """Ids of containers that have ended."""
+    unclear: frozenset[str]
+    """Ids of pods without a process and without running containers: stopped ones, or pods of CRI-O."""
+
+
+def listed_by(pods: Iterable[api.PodSandbox], containers: Iterable[api.Container]) -> Listed:
+    """Returns what a Synchronize tells."""
+    by_id = {pod.id: pod for pod in pods}
+    labels = {id_: Labels(pod) for id_, pod in by_id.items()}
+    containers = list(containers)
+    running = [container for container in containers if container.state in _RUNNING]
+    created = frozenset(container.id for container in containers if container.state == api.CONTAINER_CREATED)
+    others = {container.id for container in containers} - created - {container.id for container in running}
+    used = {container.pod_sandbox_id for container in running}
+    alive = [pod for pod in by_id.values() if pod.pid or pod.id in used]
+    targets = [*map(request.of_pod, alive), *(_target(container, by_id, labels) for container in running)]
+    return Listed(targets, created, frozenset(others), frozenset(by_id.keys() - {pod.id for pod in alive}))
+
+
+def _target(container: api.Container, pods: Mapping[str, api.PodSandbox], labels: Mapping[str, Labels]) -> Target:
+    id_ = container.pod_sandbox_id
+    return request.of_container(container, pods.get(id_) or api.PodSandbox(id=id_), labels.get(id_))
+
+
+def due(owed: Collection[str], listed: Listed) -> tuple[list[str], list[str]]:
+    """Returns which of the ids that are owed a delete have stopped, and which the runtime does not list.
+
+    The others live, or the runtime will say when they stop. If no event names one that is not listed soon, it has gone.
+    """
+    ids = {target.id for target in listed.running} | listed.created | listed.unclear | listed.stopped
+    return [id_ for id_ in owed if id_ in listed.stopped], [id_ for id_ in owed if id_ not in ids]

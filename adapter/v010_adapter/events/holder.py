@@ -29,8 +29,11 @@ from v010_adapter.settings import LegacySettings
 
 log = logging.getLogger(__name__)
 
-ANSWER = 0.05
-"""Seconds that the keeper has for an answer: the runtime waits meanwhile. It needs a millisecond."""
+ANSWER = 0.05, 0.5
+"""Seconds that the keeper has for an answer, at least and at most: the runtime waits meanwhile.
+
+It needs a millisecond, on a busy node more.
+"""
 EARLIER = 0.2
 """Seconds by which the adapter ends a hold before the keeper does: it knows better what its plugins have done."""
 RETRY = 1.0
@@ -138,13 +141,15 @@ class Holder:
         what: str,
         plugin: str,
         *,
+        due: float,
         must_finish: bool,
         on_end: Callable[[HoldEnd], object],
         trace: Trace,
     ) -> bool:
         """Holds a container; returns whether it is held.
 
-        `must_finish` is whether it is refused if this process ends.
+        `due` is when the event is to be answered. `must_finish` is whether the container is refused if this process
+        ends.
         """
         linux = api.LinuxContainer(cgroups_path=target.cgroups_path)
         container = api.Container(id=target.id, pid=_pid(target), linux=linux)
@@ -152,7 +157,8 @@ class Holder:
         try:
             if len(self._held) >= self._own.hold_at_once:
                 raise NotHeld(Missing.TOO_MANY, f"legacy.holdAtOnce: {self._own.hold_at_once}")
-            hold = self._holds.hold(container, target.sandbox_id, self._own.hold_limit, policy, ANSWER)
+            wait = min(max(ANSWER[0], due - self._loop.time()), ANSWER[1])
+            hold = self._holds.hold(container, target.sandbox_id, self._own.hold_limit, policy, wait)
         except NotHeld as error:
             self._miss(error, target, trace)
             return False

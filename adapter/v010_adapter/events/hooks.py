@@ -24,8 +24,7 @@ from v010_adapter.oci.sizes import refuse_oversized
 from v010_adapter.settings import HooksSettings
 
 if TYPE_CHECKING:
-    from v010_adapter.programs.process import Program
-    from v010_adapter.programs.runner import Runner
+    from v010_adapter.programs.process import Program, Runner
 
 log = logging.getLogger(__name__)
 
@@ -67,35 +66,37 @@ class HookBridge:
     @property
     def programs(self) -> list[str]:
         """The files of the precreate hooks in force: so are their programs called."""
-        return [named.file for named in self._directories.in_force if "precreate" in named.hook.stages]
+        return [named.file for named in self._directories.in_force if PRECREATE in named.hook.stages]
 
     def start(self, runtime: Runtime) -> None:
         """Begins to read and watch hook files. Called after each Synchronize."""
         self._runtime = runtime
         self._reader.start()
 
-    def update(self, due: float) -> Answer[None]:
-        """Reads hook files if they have changed, until `due` on the loop's clock at the latest."""
-        return self._reader.update(due)
-
-    def inject(
+    def on_creation(
         self,
         request: api.CreateContainerRequest,
         response: api.CreateContainerResponse,
         due: float,
         trace: Trace = UNTRACED,
-    ) -> Answer[Sequence[NamedHook]]:
-        """Adds the hooks that match the container of the request to the response; returns these hooks.
+    ) -> Generator[Answer[Any], Any, api.CreateContainerResponse]:
+        """Yields each answer that a container's creation waits for, to be sent its reply; returns the response.
 
-        With `podAnnotations`, also adds the pod's annotations for which the container gets them.
-        Fails with Oversized, by `hooks.onFailure`, if the container is too large for both before `due`.
+        The response, which has what plugins have changed, gets the hooks that match the container of the request, and
+        with `podAnnotations` also the pod's annotations for which the container gets them. The precreate hooks among
+        them edit the container as it is adjusted then. All this is done, or given up, at `due` on the loop's clock.
+
+        Raises Oversized, by `hooks.onFailure`, for a container that is too large, and a hook's PrecreateError.
         """
+        self._reader.read()
         matching = self._match(request, due, trace)
-
-        def inject() -> Generator[Answer[Any], Any, Sequence[NamedHook]]:
-            return self._inject((yield matching), request, response, trace)
-
-        return in_turn(inject()) if isinstance(matching, Deferred) else self._inject(matching, request, response, trace)
+        if isinstance(matching, Deferred):
+            matching = yield matching
+        self._inject(matching, request, response, trace)
+        precreate = [named for named in matching.hooks if PRECREATE in named.hook.stages]
+        if precreate:
+            response = yield self._run_precreate(precreate, request, response, due, trace)
+        return response
 
     def _match(self, request: api.CreateContainerRequest, due: float, trace: Trace) -> _Matching | Deferred[_Matching]:
         matcher = self._directories.matcher
@@ -151,7 +152,7 @@ class HookBridge:
         request: api.CreateContainerRequest,
         response: api.CreateContainerResponse,
         trace: Trace,
-    ) -> Sequence[NamedHook]:
+    ) -> None:
         injected = adjustment(matching.hooks, self._directories.journal)
         of_plugins = counts(response.adjust.hooks) if response.adjust.HasField("hooks") else None
         if injected is not None:
@@ -162,24 +163,17 @@ class HookBridge:
             response.adjust.annotations.update({key: matching.annotations[key] for key in keys})
         if matching.hooks:
             # After the answer: the runtime waits for it.
-            self._loop.call_soon(partial(self._note, matching.hooks, request, of_plugins, trace))
-        return matching.hooks
+            self._loop.call_soon(partial(self._log_injected, matching.hooks, request, of_plugins, trace))
 
-    def precreate(
+    def _run_precreate(
         self,
-        matching: Sequence[NamedHook],
+        hooks: Sequence[NamedHook],
         request: api.CreateContainerRequest,
         response: api.CreateContainerResponse,
         due: float,
-        trace: Trace = UNTRACED,
+        trace: Trace,
     ) -> Answer[api.CreateContainerResponse]:
-        """Runs the precreate hooks among the matching hooks, on the container as the response has adjusted it.
-
-        Returns the response with their edits, at `due` at the latest. The answer may fail with a hook's PrecreateError.
-        """
-        hooks = [named for named in matching if "precreate" in named.hook.stages]
-        if not hooks:
-            return response
+        """Runs precreate hooks; returns the response with their edits. The answer may fail with a PrecreateError."""
         try:
             refuse_oversized(request.pod, request.container)
         except Oversized as error:
@@ -191,8 +185,9 @@ class HookBridge:
         from v010_adapter.programs.apart import LARGE  # noqa: PLC0415 - likewise
 
         fail, root, runtime = self._settings.fail_create, self._host_root, self._runtime
-        edits = precreate.Edits(self._runner, hooks, request, response, fail=fail, host_root=root, runtime=runtime)
-        edits.span = trace
+        edits = precreate.Edits(
+            self._runner, hooks, request, response, trace, fail=fail, host_root=root, runtime=runtime
+        )
         if (size := request.ByteSize()) > LARGE:
             edits.be_large(size, due)
         edits.go()
@@ -206,10 +201,10 @@ class HookBridge:
         from v010_adapter.events import precreate  # noqa: PLC0415 - only where hooks stand by
 
         for named in self._directories.in_force:
-            if "precreate" in named.hook.stages:
+            if PRECREATE in named.hook.stages:
                 yield precreate.program(named, self._host_root), self._settings.standby
 
-    def _note(
+    def _log_injected(
         self,
         matching: Sequence[NamedHook],
         request: api.CreateContainerRequest,

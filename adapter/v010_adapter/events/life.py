@@ -6,7 +6,7 @@ decides, and reports what programs, timers, other adapters and the runtime do. C
 
 THE WAY. A work is QUEUED until the earlier works of its id and of its pod are over (`queue`). Then `Turns.take` locks
 the id, or another adapter has it, and the work is BLOCKED and asks again. Whoever has the lock decides the fate of the
-event in the same act (`fates`): that names the programs. An event that another adapter has answered has none, a delete
+event in the same act (`turns`): that names the programs. An event that another adapter has answered has none, a delete
 has those that are still owed. The programs run one after the other. When none is left to run, the work is ENDING, until
 its answer has been sent and the programs that were left have ended. Then it is OVER: it gives the lock back, and the
 works that wait for it go on.
@@ -23,6 +23,8 @@ the event has failed. So each state before the answer exists held, too. No answe
 WHAT FOLLOWS FROM THE TABLE.
 - A plugin is late. TIME_IS_UP in RUNNING: if a program that must not fail is not done, the event fails, the program is
   left and nothing else runs. Else the event is answered, and the work goes on: each program gets until its LIMIT.
+- An installer writes the program's file. The work is BUSY, and spawns the program again and again until the event is
+  due. Then the program has failed, as one that could not be spawned.
 - The adapter is killed. What it has noted in the state directory is all that remains: in QUEUED and BLOCKED nothing;
   from the turn on that the event has begun, and each create before its program gets the request; after SENT that the
   event is answered. The kernel ends its locks, and whoever gets the event next repeats what is not noted.
@@ -37,7 +39,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from nri.errors import LocalProtocolError
 from v010_adapter.base.keys import Key
@@ -67,6 +69,8 @@ class LifeState(Key):
     """The first request of a large container is being made in a child process."""
     RUNNING = auto()
     """A program runs, or is about to be spawned, and has printed no complete result."""
+    BUSY = auto()
+    """The file of the program is being written, and so cannot be executed: it is spawned again after a pause."""
     PRINTED = auto()
     """A program has printed its result, works on, and is not waited for any longer."""
     ENDING = auto()
@@ -91,6 +95,10 @@ class Input(Key):
     PREPARED = auto()
     NOT_STARTED = auto()
     """The program could not be spawned."""
+    BEING_WRITTEN = auto()
+    """The program could not be spawned because its file is being written (ETXTBSY). This cannot happen to a work that
+    has answered: there it is NOT_STARTED."""
+    PAUSE_IS_OVER = auto()
     PRINTED = auto()
     """The time of the program is over, and its complete result has been read; the program still runs."""
     EXITED = auto()
@@ -118,6 +126,8 @@ class Action(Key):
 
     NOT_STARTED must be reported at once if it cannot be spawned.
     """
+    PAUSE = auto()
+    """Set the timer of the pause before the program is spawned again."""
     SET_LIMIT = auto()
     """Set the timer for the program's time limit."""
     FREE_RUNTIME = auto()
@@ -138,22 +148,33 @@ class Action(Key):
 
 Actions: TypeAlias = tuple[Action, ...]
 Transition: TypeAlias = tuple[LifeState, Actions]
-Row: TypeAlias = Mapping[Input, tuple[Transition, Transition]]
+
+
+class Branches(NamedTuple):
+    """The two transitions of an input in a state: with a program that is left to run, and without one."""
+
+    some_left: Transition
+    none_left: Transition
+
+
+Row: TypeAlias = Mapping[Input, Branches]
 
 # A global name is faster than an enumeration's attribute.
 AT_FAILURE, NEVER, AT_ANSWER = Ends
-QUEUED, BLOCKED, PREPARING, RUNNING, PRINTED, ENDING, OVER = LifeState
+QUEUED, BLOCKED, PREPARING, RUNNING, BUSY, PRINTED, ENDING, OVER = LifeState
 SPAWN, ANSWER = Action.SPAWN, Action.ANSWER
 _TIME_IS_UP, _LIMIT, _EXITED, _SENT = Input.TIME_IS_UP, Input.LIMIT, Input.EXITED, Input.SENT
 _HELD, _FREE = Input.HELD, Action.FREE_RUNTIME
+_BEFORE_ANSWER = _TIME_IS_UP, Input.BEING_WRITTEN
+"""These cannot happen to a work that has answered. Nor can HELD: see `Life.hold`."""
 
 
 def _to(state: LifeState, *actions: Action) -> Transition:
     return state, actions
 
 
-def _always(state: LifeState, *actions: Action) -> tuple[Transition, Transition]:
-    return (state, actions), (state, actions)
+def _always(state: LifeState, *actions: Action) -> Branches:
+    return Branches((state, actions), (state, actions))
 
 
 _START = _to(RUNNING, SPAWN)
@@ -161,49 +182,56 @@ _END = _to(ENDING, ANSWER, Action.SETTLE)
 _LEAVE_AND_END = _to(ENDING, Action.LEAVE, ANSWER, Action.SETTLE)
 _BEFORE_TURN: Row = {
     Input.LOCKED: _always(BLOCKED),
-    Input.TURN: (_START, _END),
-    Input.TURN_OF_LARGE: (_to(PREPARING, Action.PREPARE), _END),
+    Input.TURN: Branches(_START, _END),
+    Input.TURN_OF_LARGE: Branches(_to(PREPARING, Action.PREPARE), _END),
 }
 
-# Each input leads to one of two transitions: the left one if the work has a program to run, the right one if not.
 # An input that a state does not list cannot happen there.
 TRANSITIONS: Mapping[LifeState, Row] = {
     QUEUED: {
         **_BEFORE_TURN,
-        Input.ANSWERED_ELSEWHERE: (_to(QUEUED, ANSWER), _END),
+        Input.ANSWERED_ELSEWHERE: Branches(_to(QUEUED, ANSWER), _END),
         Input.RUNTIME_GONE: _always(QUEUED),
         _HELD: _always(QUEUED, _FREE),
-        _TIME_IS_UP: (_to(QUEUED, ANSWER), _END),
+        _TIME_IS_UP: Branches(_to(QUEUED, ANSWER), _END),
         _SENT: _always(QUEUED),
     },
     BLOCKED: {
         **_BEFORE_TURN,
-        Input.ANSWERED_ELSEWHERE: (_to(BLOCKED, ANSWER), _END),
+        Input.ANSWERED_ELSEWHERE: Branches(_to(BLOCKED, ANSWER), _END),
         Input.RUNTIME_GONE: _always(BLOCKED),
         _HELD: _always(BLOCKED, _FREE),
-        _TIME_IS_UP: (_to(BLOCKED, ANSWER), _END),
+        _TIME_IS_UP: Branches(_to(BLOCKED, ANSWER), _END),
         _SENT: _always(BLOCKED),
     },
     PREPARING: {
-        Input.PREPARED: (_START, _END),
+        Input.PREPARED: Branches(_START, _END),
         _HELD: _always(PREPARING, _FREE),
-        _TIME_IS_UP: (_to(PREPARING, ANSWER), _END),
+        _TIME_IS_UP: Branches(_to(PREPARING, ANSWER), _END),
         _SENT: _always(PREPARING),
     },
     RUNNING: {
-        Input.NOT_STARTED: (_START, _END),
-        _EXITED: (_START, _END),
+        Input.NOT_STARTED: Branches(_START, _END),
+        Input.BEING_WRITTEN: _always(BUSY, Action.PAUSE),
+        _EXITED: Branches(_START, _END),
         Input.PRINTED: _always(PRINTED, Action.LET_WORK),
         _HELD: _always(RUNNING, _FREE),
-        _TIME_IS_UP: (_to(RUNNING, ANSWER, Action.KILL_IF_ASKED, Action.SET_LIMIT), _LEAVE_AND_END),
-        _LIMIT: (_to(RUNNING, Action.LEAVE, SPAWN), _LEAVE_AND_END),
+        _TIME_IS_UP: Branches(_to(RUNNING, ANSWER, Action.KILL_IF_ASKED, Action.SET_LIMIT), _LEAVE_AND_END),
+        _LIMIT: Branches(_to(RUNNING, Action.LEAVE, SPAWN), _LEAVE_AND_END),
         Input.LEFT_ENDED: _always(RUNNING),
         _SENT: _always(RUNNING),
     },
+    BUSY: {
+        Input.PAUSE_IS_OVER: _always(RUNNING, SPAWN),
+        _HELD: _always(BUSY, _FREE),
+        _TIME_IS_UP: Branches(_to(RUNNING, ANSWER, SPAWN), _END),
+        Input.LEFT_ENDED: _always(BUSY),
+        _SENT: _always(BUSY),
+    },
     PRINTED: {
-        _HELD: (_to(RUNNING, _FREE, SPAWN), _END),
-        _TIME_IS_UP: (_to(RUNNING, ANSWER, SPAWN), _END),
-        _LIMIT: (_START, _END),
+        _HELD: Branches(_to(RUNNING, _FREE, SPAWN), _END),
+        _TIME_IS_UP: Branches(_to(RUNNING, ANSWER, SPAWN), _END),
+        _LIMIT: Branches(_START, _END),
     },
     ENDING: {
         Input.LEFT_ENDED: _always(ENDING),
@@ -248,7 +276,7 @@ class Life(Generic[S]):
         self.steps = list(steps)
 
     @property
-    def is_over(self) -> bool:
+    def has_none_left(self) -> bool:
         """Whether no program is left to run."""
         return self._has_steps and not self.steps
 
@@ -267,10 +295,10 @@ class Life(Generic[S]):
     def receive(self, input_: Input, failures: Sequence[ProgramError] = ()) -> Actions:
         """Goes on to the next state; returns what is to be done. The methods below are for inputs that tell more."""
         self.failures = failures
-        transitions = TRANSITIONS[self.state].get(input_)
-        if transitions is None or (self.is_answered and input_ is _TIME_IS_UP):
+        branches = TRANSITIONS[self.state].get(input_)
+        if branches is None or (self.is_answered and input_ in _BEFORE_ANSWER):
             raise self._impossible(input_)
-        self.state, actions = transitions[self._has_steps and not self.steps]
+        self.state, actions = branches.none_left if self._has_steps and not self.steps else branches.some_left
         if ANSWER in actions:
             if self.is_answered:
                 return tuple(action for action in actions if action is not ANSWER)
@@ -289,16 +317,15 @@ class Life(Generic[S]):
         self.was_held = True
         return actions
 
-    def refuse(self, reason: str, *, is_starting: bool = False) -> Actions:
+    def refuse(self, reason: str) -> Actions:
         """The held container must not start, or cannot start any more, whatever its programs do: no further one runs.
 
-        This is TIME_IS_UP, or NOT_STARTED if the current program could not be started so far. `reason` is the error of
-        the event; it counts as a failure of no program.
+        This is TIME_IS_UP. `reason` is the error of the event; it counts as a failure of no program.
         """
         if self.steps:
             self.error = self.steps[0].error(reason)
             self.steps.clear()
-        return self.receive(Input.NOT_STARTED if is_starting else _TIME_IS_UP)
+        return self.receive(_TIME_IS_UP)
 
     def drop(self, input_: Input) -> Actions:
         """ANSWERED_ELSEWHERE, RUNTIME_GONE: no program runs, except for deletes that are owed at the turn."""
@@ -324,7 +351,8 @@ class Life(Generic[S]):
     def time_is_up(self, reason: str) -> Actions:
         """The event must be answered now. `reason` says why the current program is not done.
 
-        If programs are left to run afterwards, the work goes on after the answer.
+        If programs are left to run afterwards, the work goes on after the answer. A program whose file is being written
+        has failed.
         """
         return self.receive(_TIME_IS_UP, self._overdue(reason))
 
@@ -354,14 +382,15 @@ class Life(Generic[S]):
     def _overdue(self, reason: str) -> list[ProgramError]:
         """Judges the programs that are not done when the event must be answered; returns their failures."""
         errors: list[ProgramError] = []
+        before = f"{self.steps[0].name}: " if self.state in (RUNNING, BUSY) else ""
+        if self.state is BUSY:
+            errors.append(self._fail(reason))
         if self._ends is AT_ANSWER:
             while self.steps:
                 errors.append(self._fail("no time was left" if errors else reason))
         elif self._ends is AT_FAILURE and (step := next((one for one in self.steps if one.policy.fail), None)):
-            if self.state is not RUNNING:
-                reason = f"not run: {reason}"
-            elif step is not self.steps[0]:
-                reason = f"not run: {self.steps[0].name}: {reason}"
+            if self.state is not RUNNING or step is not self.steps[0]:
+                reason = f"not run: {before}{reason}"
             self.error = step.error(reason)
             self.steps.clear()
             errors.append(self.error)

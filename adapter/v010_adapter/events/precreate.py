@@ -22,13 +22,12 @@ from v010_adapter.events.work import Work
 from v010_adapter.hooks.match import NamedHook
 from v010_adapter.host.mount_namespace import programs_namespace
 from v010_adapter.host.paths import in_root
-from v010_adapter.monitoring.trace import Named, created
+from v010_adapter.monitoring.trace import Trace
 from v010_adapter.oci.fields_by_version import refuse_unknown
 from v010_adapter.oci.spec import adjustment, apply, outside_spec, spec_from
 from v010_adapter.oci.values import Spec
 from v010_adapter.programs import step
-from v010_adapter.programs.process import Process, Program
-from v010_adapter.programs.runner import Runner
+from v010_adapter.programs.process import Process, Program, Runner
 from v010_adapter.programs.step import Failure
 
 
@@ -62,6 +61,7 @@ class Edits(Work[HookStep]):
         hooks: Iterable[NamedHook],
         request: api.CreateContainerRequest,
         response: api.CreateContainerResponse,
+        trace: Trace,
         *,
         fail: bool,
         host_root: str,
@@ -79,10 +79,7 @@ class Edits(Work[HookStep]):
         self._host_root = host_root
         self._runtime = runtime
         steps = [HookStep(named, step.Policy(fail, named.timeout or 0, kill=True)) for named in hooks]
-        super().__init__(runner, Life(Ends.AT_ANSWER, steps))
-
-    def _named(self) -> Named:
-        return created(self._creating)
+        super().__init__(runner, Life(Ends.AT_ANSWER, steps), trace)
 
     def __str__(self) -> str:
         return f"creation of {subject_of(self._creating)}"

@@ -1,37 +1,34 @@
 """Serves a runtime that the adapter has joined: the way of each event, from the runtime's call to its answer.
 
 An event that another adapter has not served goes to the legacy plugins that run at it, as a `PluginWork`, and at a
-creation to the hooks. `life` has what may happen to a work; `fates` has which adapter serves an event.
+creation to the hooks. `life` has what may happen to a work; `turns` has which adapter serves an event.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from nri import Context, api, cgroup, runtimes
+from nri import Answer, Context, api, cgroup, runtimes
 from nri.deferred import in_turn
+from nri.events import subject_of
 from nri.runtimes import Runtime
 from v010_adapter.base.loop import Loop
 from v010_adapter.errors import ConfigError, PluginError
-from v010_adapter.events import reconcile
-from v010_adapter.events.create_container import create_container
-from v010_adapter.events.deletes import Deletes
-from v010_adapter.events.fates import SERVED_ELSEWHERE, State, Turn
+from v010_adapter.events.deletes import Deletes, listed_by
 from v010_adapter.events.first_start import FirstStart
-from v010_adapter.events.plugin_work import PluginWork, Shared
-from v010_adapter.events.turns import Turns
-from v010_adapter.events.withheld import withhold_at_event, withhold_at_synchronize
+from v010_adapter.events.turns import SERVED_ELSEWHERE, NoteState, Turn, Turns
+from v010_adapter.events.work import PluginWork, WorkTools
 from v010_adapter.legacy.answer import with_updates
 from v010_adapter.legacy.pending_updates import PendingUpdates
 from v010_adapter.legacy.plan import DELETE, REMOVALS, STATES
 from v010_adapter.legacy.plugins import LegacyPlugins
 from v010_adapter.legacy.request import Target, of_event
-from v010_adapter.monitoring.trace import Trace, trace_of
+from v010_adapter.monitoring.trace import Trace, created, trace_of
 from v010_adapter.programs.apart import LARGE
-from v010_adapter.programs.runner import Account, Runner
+from v010_adapter.programs.process import Account, Runner
 from v010_adapter.settings import Settings
 from v010_adapter.state.ledger import Ledger
 
@@ -51,7 +48,7 @@ NO_HOLDS: dict[str, Any] = {"held": [], "times": {}, "missing": {}}
 """What `status` shows of holds before a container was to be held."""
 
 
-class Link(Protocol):
+class DaemonLink(Protocol):
     """The `Daemon`, as this module needs it: the process, and its connection with the runtime."""
 
     @property
@@ -75,7 +72,7 @@ class Serving:
     """Serves the events of one runtime with legacy plugins and hooks."""
 
     def __init__(
-        self, loop: Loop, own: Settings, turns: Turns, link: Link, make_holder: Callable[[], Holder] | None = None
+        self, loop: Loop, own: Settings, turns: Turns, link: DaemonLink, make_holder: Callable[[], Holder] | None = None
     ) -> None:
         """Call `set_runtime` and `on_synchronize` next.
 
@@ -93,17 +90,17 @@ class Serving:
         self._unanswered: dict[Context, tuple[Turn, PluginWork | None]] = {}
         """The events without an answer, each with its work if plugins may run at it."""
         self.serves = self._is_decided = False
-        """Whether this adapter has served the last event; before that, whether it is alone. And if that is decided."""
+        """Whether this adapter serves: it has served the last event, or is alone; and whether that is known."""
         self._standby = self._made_standby()
-        self.runner = Runner(loop, self._standby)
+        self.runner = Runner(loop, self._standby.claim if self._standby is not None else None)
         self.plugins = LegacyPlugins(own.legacy, own.host_root)
         self.updates = PendingUpdates(loop)
         self.ledger = Ledger(loop, turns.directory)
         self.ledger.on_fault = turns.tell_unwritten
         turns.on_change = self._on_change
         turns.look()
-        self._shared = Shared(self.runner, self.plugins, self.updates, self.ledger)
-        self.deletes = Deletes(loop, self._shared, turns)
+        self._tools = WorkTools(self.runner, self.plugins, self.updates, self.ledger)
+        self.deletes = Deletes(loop, self._tools, turns)
         self._is_first = True
         """Whether this adapter has not been synchronized yet."""
         self._first_start = FirstStart(self.ledger, self.plugins, turns.directory)
@@ -161,10 +158,10 @@ class Serving:
     def on_synchronize(self, request: api.SynchronizeRequest) -> None:
         """Compares the records with what the runtime has. Call it after the answer, before any event."""
         if prefix := self._own.legacy.metadata_prefix:
-            withhold_at_synchronize(request, prefix)
+            _withhold((*request.pods, *request.containers), prefix)
         self.updates.existing = {container.id for container in request.containers}
         self.updates.flush_soon()
-        node = reconcile.node_of(request.pods, request.containers)
+        node = listed_by(request.pods, request.containers)
         ours = [target for target in node.running if not (target.is_sandbox and self.plugins.sandboxes.runtime_runs)]
         self._pods_of_runtime = {target.id for target in node.running} - {target.id for target in ours}
         if not self._is_first or not self._first_start.is_due:
@@ -198,8 +195,8 @@ class Serving:
         The answer fails with the PluginError of a plugin that must not fail. Raises ConfigError if conf.json cannot be
         read and a create must not go without its plugins.
 
-        A runtime that has closed the connection waits for no answer: then only stops and removals are served. So it is
-        with an event that this process reads too late, for it was stopped, if other adapters have got the event.
+        Only stops and removals are served in two cases: the runtime has closed the connection, so it waits for no
+        answer; or this process was stopped, has read the event too late, and other adapters have got it.
         """
         target = of_event(context.method, request)
         timeout = context.deadline - context.came
@@ -215,32 +212,50 @@ class Serving:
             self._note_existing(target)
             return None
         self._unanswered[context] = turn, None
-        prefix = self._own.legacy.metadata_prefix
-        if context.method != CREATION:
-            if prefix:
-                withhold_at_event(context.method, request, prefix)
-            return self._run_plugins(request, target, context, turn)
-        plugins = partial(self._run_plugins, request, target, context, turn)
-        return in_turn(create_container(request, context, turn, plugins, self._hooks, prefix))
+        if context.method == CREATION:
+            return in_turn(self._create(request, target, context, turn))
+        if prefix := self._own.legacy.metadata_prefix:
+            is_of_pod = context.method.endswith("PodSandbox")
+            _withhold([request.pod] if is_of_pod else [request.pod, request.container], prefix)
+        return self._run_plugins(request, target, context, turn, trace_of(context, target.named))
 
-    def _run_plugins(self, message: Any, target: Target, context: Context, turn: Turn) -> Any:
+    def _create(
+        self, request: api.CreateContainerRequest, target: Target, context: Context, turn: Turn
+    ) -> Generator[Answer[Any], Any, api.CreateContainerResponse | None]:
+        """Serves CreateContainer: legacy plugins, then hooks, then precreate hooks.
+
+        Hooks are matched with the container of the request; precreate hooks get it as plugins and hooks have adjusted
+        it. Yields each answer that the creation waits for, to be sent its reply; returns the answer to the event.
+        """
+        trace = trace_of(context, created(request))
+        prefix = self._own.legacy.metadata_prefix
+        withheld = _withhold_at_creation(request, prefix, trace) if prefix else ()
+        response: api.CreateContainerResponse | None = yield self._run_plugins(request, target, context, turn, trace)
+        if turn.fate in SERVED_ELSEWHERE:
+            return None
+        if withheld:
+            response = response or api.CreateContainerResponse()
+            _remove(withheld, response.adjust)
+        if self._hooks is not None:
+            response = response or api.CreateContainerResponse()
+            response = yield from self._hooks.on_creation(request, response, context.due, trace)
+        return response
+
+    def _run_plugins(self, message: Any, target: Target, context: Context, turn: Turn, trace: Trace) -> Any:
         """Runs the legacy plugins of an event; returns the answer that they make, maybe a Deferred."""
         event = context.method
         context.be_due_earlier(context.size * SECONDS_PER_BYTE)
         if self._first_start.is_counting:
             self._first_start.count()
         self.deletes.note_named(target)
-        trace = trace_of(context)._replace(about=target.named)
         work = self._work_of(event, message, target, turn, trace)
         if work is not None:
-            work.span = trace
             self._unanswered[context] = turn, work
             if context.size > LARGE:
                 work.be_large(context.size, context.due)
             self.deletes.submit(work)
             if event == START and self._make_holder is not None:
-                moment = min(context.came + self._hold_after, context.due)
-                work.hold_by(moment, context.due, self._made_holder)
+                work.hold_by(context.came + self._hold_after, context.due, self._made_holder)
             else:
                 work.answer_by(context.due)
         if event in REMOVALS:
@@ -263,7 +278,7 @@ class Serving:
             self.updates.existing.discard(target.id)
             self._pods_of_runtime.discard(target.id)
             self._first_start.forget(target.id)
-            return self.deletes.of_event(event, message, target, turn, by_runtime=by_runtime)
+            return self.deletes.of_event(event, message, target, turn, trace, by_runtime=by_runtime)
         self._note_existing(target)
         entries = plugins.entries() if event in plugins.plans.at and not by_runtime else ()
         if entries is None:
@@ -275,7 +290,7 @@ class Serving:
         if not target.pid and target.cgroups_path and event != CREATION:
             target.pid = cgroup.find_pid(target.cgroups_path)
             target.started = cgroup.start_time(target.pid) or -1
-        return PluginWork(self._shared, event, target, steps, message=message, turn=turn)
+        return PluginWork(self._tools, event, target, steps, message=message, turn=turn, trace=trace)
 
     @property
     def _changes_creations(self) -> bool:
@@ -311,7 +326,7 @@ class Serving:
         if turn is not None:
             if work is not None:
                 if turn.is_begun or turn.fate is None:  # others serve, too, or its time was up before its turn
-                    state = State.FAILED if context.has_failed else State.ANSWERED
+                    state = NoteState.FAILED if context.has_failed else NoteState.ANSWERED
                     is_in_time = context.is_heard and self._loop.time() < turn.deadline
                     self._turns.end(turn, state if is_in_time else None)
                 work.on_sent()
@@ -375,3 +390,35 @@ class Serving:
             ],
             "state_fault": self._turns.fault or self.ledger.fault,
         }
+
+
+# Annotations under `metadataPrefix` are withheld from plugins and hooks, because a pod's author can forge them. A
+# container's are removed at its creation, unless they record the result of a plugin. The pod keeps its own, because NRI
+# cannot change it: every event of the pod and of its containers, and each Synchronize, brings them again.
+
+
+def _withhold(messages: Iterable[api.PodSandbox | api.Container], prefix: str) -> list[str]:
+    """Removes the annotations under a prefix from messages; returns their keys."""
+    taken = []
+    for message in messages:
+        keys = [key for key in message.annotations if key.startswith(prefix)]
+        for key in keys:
+            del message.annotations[key]
+        taken += keys
+    return taken
+
+
+def _withhold_at_creation(request: api.CreateContainerRequest, prefix: str, trace: Trace) -> Sequence[str]:
+    """Withholds the annotations of a new container and its pod, and logs that; returns those of the container."""
+    brought = _withhold([request.container], prefix)
+    if withheld := sorted({*brought, *_withhold([request.pod], prefix)}):
+        text = "%s brings %d annotations under %s, which are removed; the first is %.200s"
+        log.warning(text, subject_of(request), len(withheld), prefix, withheld[0], extra=trace.extra)
+    return brought
+
+
+def _remove(withheld: Sequence[str], adjustment: api.ContainerAdjustment) -> None:
+    """Removes the withheld annotations from the container itself, unless a plugin has set them."""
+    for key in withheld:
+        if key not in adjustment.annotations:
+            adjustment.annotations[f"-{key}"] = ""

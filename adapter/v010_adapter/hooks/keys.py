@@ -6,10 +6,7 @@ Kubernetes pkg/kubelet/kuberuntime/labels.go, pkg/kubelet/types.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from itertools import chain
-
-from v010_adapter.hooks.patterns import compiled
 
 CONTAINERD, CRIO = "containerd", "CRI-O"
 PREFIXES = {CONTAINERD: "io.kubernetes.cri.", CRIO: "io.kubernetes.cri-o."}
@@ -37,28 +34,6 @@ _OTHERS = {
     _PODS_PREFIX: "seen source hash",
 }
 """All other keys: the names after each prefix."""
-_ALL = {*chain(*SAME), *(prefix + name for prefix, names in _OTHERS.items() for name in names.split())}
-OF_CONTAINERS = frozenset(key for key in _ALL if not key.startswith(_PODS_PREFIX))
+ALL = {*chain(*SAME), *(prefix + name for prefix, names in _OTHERS.items() for name in names.split())}
+OF_CONTAINERS = frozenset(key for key in ALL if not key.startswith(_PODS_PREFIX))
 """The keys that runtimes and the kubelet set on containers themselves. On a pod, they are not what they seem."""
-
-
-def may_be_added(pattern: str) -> bool:
-    """Whether a valid pattern matches a key that runtimes or the kubelet add."""
-    return any(map(compiled(pattern).search, _ALL))
-
-
-def runtimes_of(annotations: Collection[str]) -> list[str]:
-    """Returns the runtime that has added one of these keys. If none has, it may be any runtime."""
-    found = [name for name, prefix in PREFIXES.items() if any(key.startswith(prefix) for key in annotations)]
-    return found[:1] or list(PREFIXES)
-
-
-def foreign(pattern: str, runtimes: Collection[str]) -> str:
-    """Returns a sentence if a valid pattern matches keys of one runtime only, and one of `runtimes` is another one."""
-    search = compiled(pattern).search
-    of_containerd, of_crio = ([pair for pair in SAME if search(pair[column])] for column in (0, 1))
-    if of_containerd and not of_crio and CRIO in runtimes:
-        return f"{of_containerd[0][0]} is a key of {CONTAINERD}; {CRIO} has {of_containerd[0][1]}"
-    if of_crio and not of_containerd and CONTAINERD in runtimes:
-        return f"{of_crio[0][1]} is a key of {CRIO}; {CONTAINERD} has {of_crio[0][0]}"
-    return ""

@@ -1,4 +1,4 @@
-"""Which hooks a container gets, in which order, and why; and the adjustment that injects them. Pure.
+"""Which hooks a container gets, in which order; and the adjustment that injects them. Pure.
 
 Source: go.podman.io/common/pkg/hooks, hooks.go (Manager.Hooks) and 1.0.0/when.go (When.Match).
 """
@@ -6,7 +6,7 @@ Source: go.podman.io/common/pkg/hooks, hooks.go (Manager.Hooks) and 1.0.0/when.g
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Set
+from collections.abc import Iterable, Iterator, KeysView, Mapping, Set
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
@@ -15,7 +15,6 @@ from nri.text import printable
 from v010_adapter.hooks.facts import Facts
 from v010_adapter.hooks.model import IN_CONTAINER, RUNTIME_STAGES, STAGES, Hook, When
 from v010_adapter.hooks.patterns import Patterns
-from v010_adapter.hooks.steps import Steps
 
 USUAL_KEYS, USUAL_KEY = 1024, 317
 """Maximum number and length of the remembered keys that match no pattern. Kubernetes allows 317 characters."""
@@ -24,9 +23,6 @@ ANNOTATION_STEPS, PAIR_STEPS = 3000, 700
 
 Measured: 11 µs for an annotation, and 2.5 µs for each pair that matches it.
 """
-QUOTED = 100
-"""Maximum characters of a pattern or an annotation in a reason."""
-
 ALWAYS, BIND_MOUNTS = "always is true", "the container has bind mounts"
 NOT_ALWAYS, NO_BIND_MOUNTS = "always is false", "hasBindMounts is false"
 NO_CONDITION = "no condition is given, so it never matches"
@@ -71,14 +67,6 @@ class Place(NamedTuple):
         return f"{self.stage} #{self.number}: {self.file}"
 
 
-class Decision(NamedTuple):
-    """Whether a container gets a hook, None if that is unknown; and the conditions that decide, in words."""
-
-    named: NamedHook
-    matched: bool | None
-    reason: str
-
-
 def sort_key(named: NamedHook) -> tuple[str, str]:
     """Returns the sort key of hooks: the file's name in lower case, then the name itself, by code point."""
     return lower_case(named.file), named.file
@@ -92,8 +80,8 @@ def lower_case(name: str) -> str:
     return "".join("\ufffd" if "\ud800" <= rune <= "\udfff" else rune.lower()[0] for rune in name)
 
 
-class _Rule(NamedTuple):
-    """A hook with its conditions, in the order in which they are explained."""
+class Rule(NamedTuple):
+    """A hook with its conditions, in the order in which people are told them."""
 
     named: NamedHook
     conditions: KeysView[Condition]
@@ -108,12 +96,13 @@ class Matcher:
     """Hooks in the order of their injection. Their patterns are compiled once for all containers."""
 
     def __init__(self, hooks: Iterable[NamedHook]) -> None:
-        """Takes hooks in any order, with valid patterns. Without hooks, there is nothing to compile."""
-        self._rules = [
-            _Rule(named, dict.fromkeys(_conditions(named.hook.when)).keys(), named.hook.when.any_of)
+        """Takes hooks in any order, with valid patterns."""
+        self.rules = [
+            Rule(named, dict.fromkeys(_conditions(named.hook.when)).keys(), named.hook.when.any_of)
             for named in sorted(hooks, key=sort_key)
         ]
-        whens = [rule.named.hook.when for rule in self._rules]
+        """The hooks in order, with their conditions."""
+        whens = [rule.named.hook.when for rule in self.rules]
         self.looks_at_mounts = any(when.has_bind_mounts for when in whens)
         """Whether a hook needs `Facts.has_bind_mounts`."""
         self._command_lists = {Commands(tuple(when.commands)) for when in whens if when.commands}
@@ -124,13 +113,8 @@ class Matcher:
         self._unmatched: set[str] = set()
         """Keys that match no pattern. They are remembered, because most containers of a node have the same keys."""
         self._steps = ANNOTATION_STEPS + PAIR_STEPS * sum(map(len, self._pairs.values()))
-        self._keys, self._values, self._commands = Patterns(), Patterns(), Patterns()
-
-    def compile(self) -> Steps[None]:
-        """Compiles the patterns, one per step. Must be called once before the other methods."""
-        yield from self._keys.add(self._pairs)
-        yield from self._values.add(chain.from_iterable(self._pairs.values()))
-        yield from self._commands.add(chain.from_iterable(one.patterns for one in self._command_lists))
+        self._keys, self._values = Patterns(self._pairs), Patterns(chain.from_iterable(self._pairs.values()))
+        self._commands = Patterns(chain.from_iterable(one.patterns for one in self._command_lists))
 
     @property
     def fields(self) -> list[str]:
@@ -151,23 +135,14 @@ class Matcher:
 
     def choice(self, facts: Facts) -> bytes:
         """Returns for each hook, in order, 1 if the container gets the hook, else 0."""
-        holding, namespace = self._find(facts).keys(), facts.namespace
-        return bytes(rule.holds(holding) and namespace not in rule.named.not_in for rule in self._rules)
+        holding, namespace = self.find(facts).keys(), facts.namespace
+        return bytes(rule.holds(holding) and namespace not in rule.named.not_in for rule in self.rules)
 
     def chosen(self, choice: bytes) -> list[NamedHook]:
         """Returns the hooks of a choice."""
-        return [rule.named for rule, is_chosen in zip(self._rules, choice, strict=True) if is_chosen]
+        return [rule.named for rule, is_chosen in zip(self.rules, choice, strict=True) if is_chosen]
 
-    def explain(self, facts: Facts, unknown: Callable[[Condition], str] = lambda _: "") -> list[Decision]:
-        """Returns the decision on every hook, in order, with its reason.
-
-        `unknown` gets each condition that does not hold by the facts. It returns why the condition might still hold,
-        empty if it cannot.
-        """
-        found = self._find(facts)
-        return [_decision(rule, facts, found, unknown) for rule in self._rules]
-
-    def _find(self, facts: Facts) -> dict[Condition, str]:
+    def find(self, facts: Facts) -> dict[Condition, str]:
         """Returns the conditions that hold, each with the key of the annotation or the pattern of the command."""
         found: dict[Condition, str] = {ALWAYS: "", **self._find_pairs(facts.annotations)}
         if matching := set() if facts.command is None else self._commands.find(facts.command):
@@ -262,56 +237,3 @@ def _conditions(when: When) -> Iterator[Condition]:
         yield Commands(tuple(when.commands))
     if when == When(any_of=when.any_of):
         yield NO_CONDITION
-
-
-def awaited(named: NamedHook) -> str:
-    """Returns in words the conditions of a hook, without the veto of the configuration."""
-    when = named.hook.when
-    return (" or " if when.any_of else " and ").join(map(_awaited, dict.fromkeys(_conditions(when))))
-
-
-def _awaited(condition: Condition) -> str:
-    if isinstance(condition, Commands):
-        return f"a command that matches {' or '.join(map(_quoted, condition.patterns))}"
-    if isinstance(condition, tuple):
-        return f"an annotation that matches {_pair(*condition)}"
-    return {ALWAYS: "every container", BIND_MOUNTS: "bind mounts"}.get(condition, condition)
-
-
-def _decision(
-    rule: _Rule, facts: Facts, found: Mapping[Condition, str], unknown: Callable[[Condition], str]
-) -> Decision:
-    if facts.namespace in rule.named.not_in:
-        return Decision(rule.named, False, f"the pod's namespace is {_quoted(facts.namespace)} (notIn)")
-    matched = rule.holds(found.keys())
-    open_ = {one: why for one in rule.conditions if one not in found and (why := unknown(one))}
-    if open_ and not matched and rule.holds(found.keys() | open_.keys()):
-        return Decision(rule.named, None, " and ".join(dict.fromkeys(open_.values())))
-    decisive = [one for one in rule.conditions if (one in found) == matched and one not in open_]
-    reasons = [_reason(condition, facts, found.get(condition)) for condition in decisive]
-    return Decision(rule.named, matched, " and ".join(reasons))
-
-
-def _reason(condition: Condition, facts: Facts, found: str | None) -> str:
-    """Returns in words whether a condition holds. `found` is the key or the pattern for which it holds."""
-    if isinstance(condition, Commands):
-        if facts.command is None:
-            return "the container has no args, so no command"
-        patterns = f"none of {', '.join(map(_quoted, condition.patterns))}" if found is None else _quoted(found)
-        return f"the command {_quoted(facts.command)} matches {patterns}"
-    if isinstance(condition, tuple):
-        annotation = "no annotation" if found is None else f"the annotation {_pair(found, facts.annotations[found])}"
-        return f"{annotation} matches {_pair(*condition)}"
-    if condition == BIND_MOUNTS and found is None:
-        return "the container has no bind mounts but those of the runtime"
-    return condition
-
-
-def _pair(key: str, value: str) -> str:
-    return f"{_quoted(key)}: {_quoted(value)}"
-
-
-def _quoted(text: str) -> str:
-    """Returns a text of a pod or a file in quotes, printable and short enough for a log line."""
-    quoted = repr(text)
-    return quoted if len(quoted) <= QUOTED else f"{quoted[:QUOTED]}…"

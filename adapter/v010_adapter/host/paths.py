@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from operator import attrgetter
@@ -84,10 +83,10 @@ def read(path: str, limit: int) -> tuple[bytes, os.stat_result]:
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         status = os.fstat(file.fileno())
         _check(status)
-        return _at_most(file, limit, status.st_size), status
+        return at_most(file, limit, status.st_size), status
 
 
-def _at_most(file: IO[bytes], limit: int, size: int = 0) -> bytes:
+def at_most(file: IO[bytes], limit: int, size: int = 0) -> bytes:
     """Returns the rest of a file, whose status says `size`. Raises OSError, ValueError for more than `limit` bytes."""
     text = file.read(limit + 1)
     if text is None:  # a file that waits for data, such as /proc/kmsg
@@ -105,17 +104,6 @@ def read_text(path: str, limit: int = MAX_INPUT) -> str | None:
         return None
     except (OSError, ValueError) as error:
         raise ConfigError(path, reason_of(error)) from None
-
-
-def read_argument(path: str) -> tuple[bytes, str]:
-    """Returns the bytes of a file that is named on the command line, and its name in errors. Raises ConfigError."""
-    name = "stdin" if path == "-" else path
-    try:
-        if path == "-" and sys.stdin is not None:  # None: stdin is closed
-            return _at_most(sys.stdin.buffer, MAX_INPUT), name
-        return read(path, MAX_INPUT)[0], name
-    except (OSError, ValueError) as error:
-        raise ConfigError(name, reason_of(error)) from None
 
 
 def text(data: bytes, place: str) -> str:
@@ -168,15 +156,6 @@ def find_in_path(file: str, search: str, root: str = "/") -> str:
             if stat.S_ISREG(its.st_mode) and its.st_mode & 0o111:
                 return path
     raise FileNotFoundError(errno.ENOENT, "not found in PATH", file)
-
-
-def may_exist(path: str) -> bool:
-    """Whether a path exists, or this process may not look. A link that leads nowhere exists."""
-    try:
-        os.lstat(path)
-    except OSError as error:
-        return error.errno not in (errno.ENOENT, errno.ENOTDIR)
-    return True
 
 
 def is_binary(path: str) -> bool:

@@ -1,7 +1,7 @@
 """conf.json: the list of legacy plugins, in order, each with its configuration.
 
-Installers rewrite the file while the node runs: `ConfigFile` looks at it for every event. Source of the format:
-containerd/nri types/v1/types.go (ConfigList) and client.go (loadConfig).
+`read` is the only reader. Installers rewrite the file while the node runs: `ConfigFile` looks at it for every event.
+Source of the format: containerd/nri types/v1/types.go (ConfigList) and client.go (loadConfig).
 """
 
 from __future__ import annotations
@@ -48,15 +48,44 @@ class Config(NamedTuple):
     entries: tuple[Entry, ...] = ()
 
 
+class ConfJson(NamedTuple):
+    """A conf.json as it was read. A file that does not exist has no plugins. With an `error`, no plugin can run."""
+
+    config: Config = Config()
+    error: ConfigError | None = None
+    text: bytes = b""
+    status: os.stat_result | None = None
+    """The status of the file before it was read, None if the file was not read."""
+
+
+def read(path: str, trust: Trust) -> ConfJson:
+    """Reads a conf.json if it may be trusted. Logs nothing. Without a path, the list is unknown."""
+    if not path:
+        return ConfJson(error=ConfigError("legacy.config", "has an error: the list of legacy plugins is unknown"))
+    try:
+        text, status = paths.read(path, MAX_SIZE)
+    except FileNotFoundError:
+        return ConfJson()
+    except (OSError, ValueError) as error:
+        return ConfJson(error=ConfigError(path, reason_of(error)))
+    if reason := trust(path, "/"):  # perhaps a directory's mode: the status of the file does not show that
+        return ConfJson(error=ConfigError(path, reason))
+    try:
+        return ConfJson(parse(text, path), None, text, status)
+    except ConfigError as error:
+        return ConfJson(Config(), error, text, status)
+
+
 def parse(text: bytes, path: str) -> Config:
     """Returns the configuration in the text of a conf.json. As in the original client, the first JSON value counts.
 
-    Raises ConfigError with file, line and key.
+    Raises ConfigError with file, line, column and key.
     """
     try:
         whole, end = gojson.value(text)
     except gojson.JSONError as error:
-        raise ConfigError(f"{path}:{error.line}", error.reason if text.strip() else "the file is empty") from None
+        reason = error.reason if text.strip() else "the file is empty"
+        raise ConfigError(f"{path}:{error.line}:{error.column}", reason) from None
     version = ""
     plugins: list[tuple[str, bytes | None]] = []
     config = _Value(path, text, whole, end - len(whole), "")
@@ -83,8 +112,8 @@ class _Value(NamedTuple):
     name: str
 
     def error(self, reason: str) -> ConfigError:
-        line, _ = gojson.position(self.file, self.offset)
-        return ConfigError(f"{self.path}:{line}", f"{self.name}: {reason}" if self.name else reason)
+        line, column = gojson.position(self.file, self.offset)
+        return ConfigError(f"{self.path}:{line}:{column}", f"{self.name}: {reason}" if self.name else reason)
 
     def members(self) -> Iterator[tuple[str, _Value]]:
         """Yields the members of an object with their folded keys."""
@@ -136,17 +165,15 @@ class ConfigFile:
     """A conf.json on disk. While the file is broken, its last good version stays in force."""
 
     def __init__(self, path: str, now: Callable[[], int] = time.time_ns, trust: Trust = strict) -> None:
-        """Takes the path, a clock for file times in nanoseconds, and what decides whether the file may be used.
-
-        Without a path, the list is unknown.
-        """
+        """Takes the path, a clock for file times in nanoseconds, and what decides whether the file may be used."""
         self.path = path
         self._trust = trust
         self._now = now
         self._good: Config | None = None
-        self._seen: tuple[int, ...] | None = None
+        self._seen: tuple[int, ...] = ()
+        """The version of the file at the last reading, empty if the file must be read again."""
         self.error: ConfigError | None = None
-        """The error of the last read, None if there was none."""
+        """The error of the last reading, None if there was none."""
 
     @property
     def fault(self) -> str:
@@ -159,28 +186,21 @@ class ConfigFile:
 
         Raises ConfigError when the file is broken and there is no good version.
         """
-        try:
-            status = os.stat(self.path)
-            if self._seen is not None and paths.version(status) == self._seen:
-                return self._good or self._in_force()
-            text, status = paths.read(self.path, MAX_SIZE)
-            reason = self._trust(self.path, "/")
-            if reason:
-                self._seen = None  # the reason may be a directory's mode: the file shows no change of that
-                raise ConfigError(self.path, reason)
+        if self._seen and self._version() == self._seen:
+            return self._good or self._in_force()
+        found = read(self.path, self._trust)
+        self._seen = ()
+        if status := found.status:
             # A file that was just written may change within the same tick of its clock: stat would not show that.
-            is_stable = self._now() - max(status.st_mtime_ns, status.st_ctime_ns) > paths.TIMESTAMP_STEP
-            self._seen = paths.version(status) if is_stable else None
-            return self._accept(parse(text, self.path))
-        except FileNotFoundError:
-            if not self.path:
-                return self._reject(ConfigError("legacy.config", "has an error: the list of legacy plugins is unknown"))
-            self._seen = None
-            return self._accept(Config())
-        except ConfigError as error:
-            return self._reject(error)
-        except (OSError, ValueError) as error:
-            return self._reject(ConfigError(self.path, reason_of(error)))
+            age = self._now() - max(status.st_mtime_ns, status.st_ctime_ns)
+            self._seen = paths.version(status) if age > paths.TIMESTAMP_STEP else ()
+        return self._accept(found.config) if found.error is None else self._reject(found.error)
+
+    def _version(self) -> tuple[int, ...]:
+        try:
+            return paths.version(os.stat(self.path))
+        except OSError:
+            return ()
 
     def _in_force(self) -> Config:
         if self._good is not None:

@@ -9,7 +9,7 @@ from nri.runtimes import Runtime
 from v010_adapter.errors import ConfigError, PluginError
 from v010_adapter.host import paths
 from v010_adapter.host.mount_namespace import programs_namespace
-from v010_adapter.legacy.config import ConfigFile, Entry
+from v010_adapter.legacy.config import ConfigFile, Entry, read
 from v010_adapter.legacy.find import Programs
 from v010_adapter.legacy.plan import Plans
 from v010_adapter.legacy.sandboxes import Sandboxes
@@ -61,3 +61,21 @@ class LegacyPlugins:
             else:
                 if fault := programs_namespace.call(paths.start_fault, path):
                     yield str(PluginError(type_, f"{path} {fault}"))
+
+
+def unfit(settings: LegacySettings) -> str:
+    """Returns why creates would fail here whatever their pods are; empty if they would not.
+
+    Logs nothing, unlike `LegacyPlugins`: an adapter that waits beside another one asks twice a second.
+    """
+    conf_json = read(settings.config, settings.trust)
+    if conf_json.error is not None:
+        return str(conf_json.error) if settings.fail_create else ""
+    programs = Programs(settings.path, settings.environment, settings.trust)
+    for entry in conf_json.config.entries:
+        if settings.of(entry.type, "fail_create"):
+            try:
+                programs.program(entry.type)
+            except PluginError as error:
+                return str(error)
+    return ""

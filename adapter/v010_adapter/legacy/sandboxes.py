@@ -9,10 +9,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 from nri.runtimes import Runtime
-from v010_adapter.errors import ConfigError, reason_of
-from v010_adapter.host import paths
 from v010_adapter.host.paths import in_root
-from v010_adapter.legacy.config import MAX_SIZE, parse
+from v010_adapter.host.trust import off
+from v010_adapter.legacy.config import read
 from v010_adapter.legacy.plan import ORIGINAL
 from v010_adapter.settings import DEFAULT_CONF_JSON, LegacySettings
 
@@ -28,19 +27,6 @@ def is_runtimes_own(conf_json: str, host_root: str) -> bool:
         return os.path.samefile(conf_json, in_root(host_root, DEFAULT_CONF_JSON))
     except OSError:
         return False
-
-
-def unreadable(conf_json: str) -> str:
-    """Returns why a runtime that reads a conf.json itself makes no pod, empty if it can read it, or if it is absent."""
-    try:
-        parse(paths.read(conf_json, MAX_SIZE)[0], conf_json)
-    except FileNotFoundError:
-        return ""
-    except ConfigError as error:
-        return str(error)
-    except (OSError, ValueError) as error:
-        return f"{conf_json}: {reason_of(error)}"
-    return ""
 
 
 def names_conf_json(pid: int) -> bool:
@@ -93,10 +79,10 @@ class Sandboxes:
 
     def fault(self) -> str:
         """Returns why the runtime makes no pod, empty if it does: it reads its conf.json, whoever runs the plugins."""
-        reason = unreadable(in_root(self._host_root, DEFAULT_CONF_JSON))
-        if not reason or not self._evidence.runtime_runs:
+        error = read(in_root(self._host_root, DEFAULT_CONF_JSON), off).error
+        if error is None or not self._evidence.runtime_runs:
             return ""
-        return f"{reason}; all pods of this node fail: {self._runtime.name} {self._runtime.version} reads it, too"
+        return f"{error}; all pods of this node fail: {self._runtime.name} {self._runtime.version} reads it, too"
 
     def _verdict(self) -> Verdict:
         config, configured = self._settings.config, self._settings.sandboxes

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TextIO
-
-from nri.text import printable
+from typing import Any
 
 HIDDEN = "***"
 """Replaces the value of a variable."""
@@ -18,17 +15,6 @@ MAX_SHOWN = 4 << 10
 """Maximum bytes of one text in the state that an adapter shows."""
 NAME_KEYS = ("key", "name")
 """The key of the name, if a variable is an object: `key` in NRI, `name` in Kubernetes."""
-
-
-def show(*lines: str, out: TextIO | None = None, paint: Callable[[str], str] | None = None) -> None:
-    """Prints lines to stdout or to `out`, without control characters. `paint` then adds the colours to a line."""
-    for text in map(printable, lines):
-        print(paint(text) if paint else text, file=out, flush=True)
-
-
-def show_json(value: Any, indent: int | None = 2) -> None:
-    """Prints a value as JSON in ASCII, which escapes all control characters."""
-    print(json.dumps(value, indent=indent), flush=True)
 
 
 def bounded(value: Any) -> Any:

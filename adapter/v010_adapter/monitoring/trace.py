@@ -67,10 +67,10 @@ class Trace(NamedTuple):
 UNTRACED = Trace()
 
 
-def trace_of(context: Context) -> Trace:
-    """Returns the span that the runtime has sent with an event."""
+def trace_of(context: Context, about: Named | None = None) -> Trace:
+    """Returns the span that the runtime has sent with an event, and whose event it is."""
     parent = context.traceparent
-    return Trace(parent, context.trace_id) if parent else UNTRACED
+    return Trace(parent, context.trace_id, about) if parent else Trace(about=about)
 
 
 def created(request: api.CreateContainerRequest) -> Named:

@@ -1,4 +1,1 @@
-"""The programs that run for one event, legacy plugins or precreate hooks.
-
-`chain` is pure: data in, actions out. `driver` connects it to the loop and to processes.
-"""
+"""Programs, of legacy plugins and of precreate hooks: their processes, what these inherit, and those that stand by."""

@@ -1,7 +1,8 @@
-"""Runs a program, of a legacy plugin or of a precreate hook. Only this module executes programs.
+"""Runs programs, of legacy plugins and of precreate hooks. Only this module executes programs.
 
-The program gets the request on stdin and prints the result on stdout. A program that does not read, does not end, or
-leaves children with its pipes must not affect the adapter or other programs.
+A program gets the request on stdin and prints the result on stdout. A program that does not read, does not end, or
+leaves children with its pipes must not affect the adapter or other programs. The `Runner` starts programs, counts
+their runs, and knows those that nobody waits for any longer.
 """
 
 from __future__ import annotations
@@ -11,19 +12,25 @@ import logging
 import os
 import select
 import signal
+import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import partial
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from nri.scripts import start_error
 from v010_adapter.base.loop import NO_TIMER, READ, WRITE, Loop
 from v010_adapter.host.mount_namespace import programs_namespace
-from v010_adapter.monitoring.trace import UNTRACED
+from v010_adapter.monitoring.times import Histogram, quantiles
+from v010_adapter.monitoring.trace import UNTRACED, Trace
 from v010_adapter.programs.children import children
-from v010_adapter.programs.stderr import Lines
 
 log = logging.getLogger(__name__)
+printed = logging.getLogger("v010_adapter.stderr")
+"""What programs print on stderr, at the level debug: it may have secrets of conf.json."""
 
 MAX_STDOUT = 1 << 20
 """Maximum bytes by which a result may exceed its request. A program that is left may write as much to stderr."""
@@ -31,6 +38,14 @@ WATCH_PIPES_AFTER = 0.02
 """Seconds after which the pipes of a running program are watched."""
 STILL_RUNNING = "still running"
 """The ending of a program that has not ended."""
+MAX_LEFT = 32
+"""Processes of one program that may be left running."""
+MAX_SIZE = 64 << 10
+"""Maximum bytes of stderr that are logged for one run."""
+MAX_LINES = 500
+"""Maximum lines of stderr that are logged for one run: no event is answered while lines are written."""
+MAX_LINE = 4 << 10
+"""Maximum bytes of a line; a longer line is broken."""
 _CHUNK = 64 << 10
 
 
@@ -64,7 +79,7 @@ class Process:
         """What log lines of the event have that the program serves."""
         self._loop = loop
         self._on_end, self._on_line = on_end, on_line
-        self._stderr: Lines | None = None
+        self._stderr: StderrLines | None = None
         """What the program has written to stderr."""
         self._stdout = bytearray()
         self.max_stdout = MAX_STDOUT
@@ -146,12 +161,12 @@ class Process:
             return STILL_RUNNING
         return f"exit code {self.status}" if self.status >= 0 else f"killed by signal {-self.status}"
 
-    def leave(self) -> None:
-        """Stops waiting for the program, which works on: nobody reads its result.
+    def leave(self, on_end: Callable[[Self], None]) -> None:
+        """Stops waiting for the program, which works on: nobody reads its result. `on_end` is called after the exit.
 
         A pipe is closed when the program floods it.
         """
-        self._is_left = True
+        self._is_left, self._on_end = True, on_end
         self._stdout, self.max_stdout = bytearray(), MAX_STDOUT
 
     def kill(self) -> None:
@@ -254,7 +269,7 @@ class Process:
 
     def _add_to_stderr(self, chunk: bytes) -> None:
         if self._stderr is None:
-            self._stderr = Lines(self._on_line)
+            self._stderr = StderrLines(self._on_line)
         self._stderr.add(chunk)
         if self._is_left and self._stderr.size > MAX_STDOUT:
             self._close_flooded("_err", "stderr")
@@ -312,3 +327,168 @@ class Process:
                 self._loop.unwatch(fd)
             os.close(fd)
             setattr(self, name, -1)
+
+
+class StderrLines:
+    """The lines of a program's stderr: passes them on to `on_line`, as far as the limits allow."""
+
+    def __init__(self, on_line: Callable[[str], None]) -> None:
+        self.on_line = on_line
+        self.size = 0
+        """The bytes so far, logged or not."""
+        self._rest = b""
+        self._count = 0
+
+    def add(self, chunk: bytes) -> None:
+        """Takes bytes; logs the lines that are complete with them."""
+        room = MAX_SIZE - self.size
+        self.size += len(chunk)
+        if room < 0 or self._count > MAX_LINES:
+            return
+        *lines, self._rest = (self._rest + chunk[:room]).split(b"\n")
+        if len(self._rest) > MAX_LINE:
+            lines.append(self._rest)
+            self._rest = b""
+        for line in lines:
+            if self._count <= MAX_LINES:
+                self._log(line)
+        if self.size > MAX_SIZE and self._count <= MAX_LINES:
+            self.on_line(f"(more than {MAX_SIZE} bytes on stderr: the rest is not logged)")
+
+    def end(self) -> None:
+        """Logs a last line without an end."""
+        self._log(self._rest)
+
+    def _log(self, line: bytes) -> None:
+        for start in range(0, len(line), MAX_LINE):
+            text = line[start : start + MAX_LINE].decode("utf-8", "backslashreplace").rstrip()
+            if not text:
+                continue
+            self._count += 1
+            if self._count <= MAX_LINES:
+                self.on_line(text)
+            elif self._count == MAX_LINES + 1:
+                self.on_line(f"(more than {MAX_LINES} lines on stderr: the rest is not logged)")
+
+
+class RunOutcome(StrEnum):
+    """How a run has ended, for whoever waited for it."""
+
+    DONE = "done"
+    FAILED = "failed"
+    LATE = "late"
+    """Nobody waits any longer, and there is no result."""
+
+
+DONE, FAILED, LATE = RunOutcome  # a global name is faster than an enumeration's attribute
+
+
+Claim: TypeAlias = Callable[[Program, Callable[[Process], None], Callable[[str], None]], Process | None]
+"""Takes the program, and what a Process takes as `on_end` and `on_line`."""
+
+
+@dataclass
+class Account:
+    """The runs of one program."""
+
+    runs: int = 0
+    failures: int = 0
+    late: int = 0
+    """How often the program was not done when its time was over."""
+    killed: int = 0
+    last_error: str = ""
+    failed_at: float = 0.0
+    """Seconds since the epoch, of the last error."""
+    times: defaultdict[RunOutcome, Histogram] = field(default_factory=lambda: defaultdict(Histogram))
+    """The time from the start of a run to its outcome."""
+
+    def fail(self, reason: str) -> None:
+        """Notes a failure."""
+        self.failures += 1
+        self.last_error, self.failed_at = reason, time.time()
+
+    def describe(self) -> dict[str, Any]:
+        """Returns the account for `status`."""
+        times = {outcome: histogram.describe() for outcome, histogram in self.times.items()}
+        return {**vars(self), "times": times, **quantiles(*self.times.values())}
+
+
+class Runner:
+    """Spawns programs on a loop."""
+
+    def __init__(self, loop: Loop, claim: Claim | None = None) -> None:
+        """`claim` returns a process that stands by for a program, None if there is none."""
+        self.loop = loop
+        self.accounts: defaultdict[str, Account] = defaultdict(Account)
+        """What has happened so far, by program."""
+        self._claim = claim
+        self._left: defaultdict[str, list[Process]] = defaultdict(list)
+        """The processes that were left and not killed, by program, the oldest first."""
+
+    def spawn(self, program: Program, on_exit: Callable[[Process], None], trace: Trace = UNTRACED) -> Process:
+        """Spawns a program, or takes one that stands by; the caller writes the request with `feed`.
+
+        `trace` is that of the event. One that stands by was started before, without it.
+
+        `on_exit` is called when the process has exited, unless the process was left before. Raises OSError.
+        """
+        name = program.name
+
+        def log_stderr(line: str) -> None:
+            """Marks a line, for it may imitate the lines of the adapter. It may have secrets of conf.json."""
+            extra = trace.extra_with(plugin=name, stream="stderr")
+            printed.debug("%s: stderr: %s", trace.title(name), line, extra=extra)
+
+        process = self._claim(program, on_exit, log_stderr) if self._claim is not None else None
+        if process is None:
+            if trace.parent and program.takes_trace:
+                program = program._replace(environ={**program.environ, "TRACEPARENT": trace.parent})
+            process = Process(self.loop, program, on_exit, log_stderr)
+        process.trace = trace
+        self.accounts[name].runs += 1
+        return process
+
+    def count_time(self, process: Process, outcome: RunOutcome) -> float:
+        """Counts the time of a run that ends now; returns the time, in seconds."""
+        seconds = self.loop.time() - process.started
+        self.accounts[process.name].times[outcome].add(seconds)
+        return seconds
+
+    def let_work(self, process: Process) -> None:
+        """Stops waiting for a process that has printed its result and works on."""
+        log.info("%s: pid %d works on after its result", process.title, process.pid, extra=process.trace.extra)
+        self._leave(process, lambda _: None, kill=False)
+
+    def leave(self, process: Process, on_exit: Callable[[Process], object] = lambda _: None, *, kill: bool) -> None:
+        """Gives a process without a result up: it is left to finish, or killed. `on_exit` is called when it exits."""
+        fate = "killed" if kill else "left to finish"
+        text = "%s: pid %d has no result in time: %s"
+        log.warning(text, process.title, process.pid, fate, extra=process.trace.extra)
+        self._leave(process, on_exit, kill=kill)
+
+    def _leave(self, process: Process, on_exit: Callable[[Process], object], *, kill: bool) -> None:
+        """Leaves a process alone, or kills it. If too many processes of the program are left, the oldest is killed."""
+        process.leave(partial(self._on_exit_of_left, on_exit))
+        if kill:
+            self.kill(process)
+            return
+        left = self._left[process.name]
+        left.append(process)
+        if len(left) > MAX_LEFT:
+            oldest = left.pop(0)
+            text = "%s: more than %d left: pid %d, the oldest, is killed"
+            log.error(text, oldest.title, MAX_LEFT, oldest.pid, extra=oldest.trace.extra)
+            self.kill(oldest)
+
+    def _on_exit_of_left(self, on_exit: Callable[[Process], object], process: Process) -> None:
+        left = self._left[process.name]
+        if process in left:
+            left.remove(process)
+        text = "%s: pid %d, which was left running, has ended: %s"
+        log.info(text, process.title, process.pid, process.ending, extra=process.trace.extra)
+        on_exit(process)
+
+    def kill(self, process: Process) -> None:
+        """Kills a process. Its exit is reported as any other."""
+        self.accounts[process.name].killed += 1
+        process.kill()

@@ -247,7 +247,7 @@ class Standby:
             try:
                 crew = before.pop(key) if crew is not None and crew.is_current() else _Crew(program)
             except OSError as error:
-                self._note(program, error)
+                self._note_fault(program, error)
                 continue
             crew.discard(self._loop.time() - self._max_age)
             self._crews[key] = crew
@@ -262,11 +262,11 @@ class Standby:
             process.wait(partial(self._on_output, crew))
             crew.waiting.append(process)
         except OSError as error:
-            self._note(crew.program, error)
+            self._note_fault(crew.program, error)
             return False
         return True
 
-    def _note(self, program: Program, error: OSError) -> None:
+    def _note_fault(self, program: Program, error: OSError) -> None:
         """Notes for `status` why a program cannot be started. The start for an event logs it."""
         self._unstartable[program.name] = ": ".join(filter(None, (error.filename, error.strerror)))
 

@@ -1,4 +1,4 @@
-"""Which plugins got a create for which id, so that each of them gets one delete for it.
+"""Which plugins got a create for which id, so that each of them gets one delete for it; and the files of that.
 
 A create counts once its plugin was spawned, whatever the result. Memory has a `Record` of each id, and the disk has a
 copy of it for other processes. Whoever changes a record has the lock of its id (`turns`), and replaces the file before
@@ -7,23 +7,30 @@ the plugin gets its request. No event fails for an error of the disk. Which copy
     memory    once all files have been read, and while no other adapter writes (`is_current`)
     the file  else: it is read when the turn of the event has come
     memory    for an id in `_unwritten`, whose file could not be written, or is damaged. It is written again and again
+
+The lines of a file are JSON: what is known, spec, labels; for each create what was run, and its conf, which may be
+empty. Spec, labels and conf are as plugins get them. The first line begins with the number of the format. The last
+line is a checksum: a file that is damaged at any byte is no record.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
+from json.encoder import encode_basestring_ascii as _quote
+from typing import NamedTuple, TypeAlias
+from zlib import crc32
 
 from v010_adapter.base.loop import NO_TIMER, Loop
 from v010_adapter.errors import reason_of
 from v010_adapter.legacy.config import Entry
 from v010_adapter.legacy.request import MOST_KEPT, Target
-from v010_adapter.state import records
-from v010_adapter.state.records import Key, Record
-from v010_adapter.state.runtime_directory import FORGOTTEN, RuntimeDirectory
+from v010_adapter.state.runtime_directory import FORGOTTEN, RuntimeDirectory, file_name
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +44,67 @@ SLICE, LEAST = 100 << 10, 1 << 10
 
 A record counts at least LEAST bytes: so much work are the calls that read or write its file.
 """
+FORMAT = 1
+"""The number of the format. It changes with what the lines mean."""
+_FORMAT = re.compile(rb'\{"format":(\d+),')
+PREFIX = "+"
+"""How the names of all files begin."""
+
+EntryKey: TypeAlias = tuple[str, int]
+"""The key of an entry of conf.json."""
+
+
+class Create(NamedTuple):
+    """A create that was started: by which plugin as configured then."""
+
+    entry: Entry
+    at: float
+    """When the create was noted, on the clock that all processes share."""
+
+
+class Record:
+    """A pod or container, and the creates whose delete has not ended. Without such creates it has no file."""
+
+    __slots__ = ("name", "owed", "running", "target")
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        """As its creates knew it. What a Synchronize has told has NRI's messages until `cut`."""
+        self.name = name_of(target)
+        """The name of its file."""
+        self.owed: dict[EntryKey, Create] = {}
+        """The creates whose delete has not begun."""
+        self.running: dict[EntryKey, Create] = {}
+        """The creates whose delete has begun in this process. For other processes they are owed."""
+
+    def cut(self) -> None:
+        """Lets go of NRI's messages."""
+        self.target = self.target.kept()
+
+    @property
+    def size(self) -> int:
+        """The bytes that are kept, after `cut`."""
+        return len(self.target.spec) + len(self.target.labels)
+
+    def add(self, entry: Entry, at: float) -> bool:
+        """Adds a create; returns whether its plugin was owed no delete. Else only the moment is new."""
+        key = entry.type, entry.number
+        earlier = self.owed.get(key)
+        self.owed[key] = Create(entry if earlier is None else earlier.entry, at)
+        return earlier is None
+
+    def begin_deletes(self) -> tuple[Entry, ...]:
+        """Returns the plugins that are owed a delete; the deletes count as running."""
+        owed, self.owed = self.owed, {}
+        self.running.update(owed)
+        return tuple(create.entry for create in owed.values())
+
+    def put_back(self, entry: Entry) -> bool:
+        """Notes that a plugin's delete could not be started; returns whether the plugin is owed it still."""
+        create = self.running.pop(entry.key, None)
+        if create is not None:
+            self.owed[entry.key] = create
+        return create is not None
 
 
 class Ledger:
@@ -47,23 +115,23 @@ class Ledger:
         self._directory = directory
         self._records: dict[str, Record] = {}
         self._unwritten: dict[str, Record] = {}
-        """The records whose file is not as it should be. Some have been forgotten: their file is to be removed."""
+        """The records whose file must be written again, or removed: those of forgotten ids."""
         self._uncut: list[Record] = []
-        """The records that have NRI's messages, and whose file is as it should be."""
+        """The records that still have NRI's messages. Their files need no writing."""
         self._is_shared = False
         """Whether another adapter may write records."""
         self._is_read = False
-        """Whether all files have been read since that was so."""
+        """Whether all files have been read since another adapter may have written some."""
         self._foreign: set[str] = set()
         """The names of the files that another version of the adapter has written, in another format."""
         self._on_read: list[Callable[[], object]] = []
         self._has_told_read = False
-        """Whether these have been called already, when not all files could be read."""
+        """Whether `_on_read` has been called once already, because some files could not be read."""
         self._on_written: list[Callable[[], object]] = []
-        self._work: Iterator[int] | None = None
-        """What makes, writes and reads records, and yields the bytes of each: it runs in slices."""
+        self._upkeep: Iterator[int] | None = None
+        """Makes, writes and reads records in slices, and yields the bytes of each; None if nothing is to be done."""
         self._timer = NO_TIMER
-        """When that begins again."""
+        """Begins the upkeep again, after an error of the disk."""
         self.fault = ""
         """Why a kill of this process would forget what is owed, or repeat what is done; empty if it would not."""
         self.on_fault: Callable[[bool], object] = lambda is_so: None
@@ -89,7 +157,7 @@ class Ledger:
         """Returns the ids that are owed a delete."""
         return [id_ for id_, record in self._records.items() if record.owed]
 
-    def keys(self, id_: str, since: float) -> set[Key]:
+    def keys(self, id_: str, since: float) -> set[EntryKey]:
         """Returns the plugins whose creates of an id have been noted since a moment."""
         record = self._records.get(id_)
         return {key for key, create in record.owed.items() if create.at >= since} if record is not None else set()
@@ -101,7 +169,7 @@ class Ledger:
 
     def containers_of(self, pod: str) -> list[str]:
         """Returns the ids of the containers of a pod that have not been forgotten."""
-        for name in () if self.is_current else self._names(records.prefix_of(pod)) or ():
+        for name in () if self.is_current else self._names(prefix_of(pod)) or ():
             self._read(name)
         return [id_ for id_, record in self._records.items() if record.target.sandbox_id == pod != id_]
 
@@ -125,8 +193,8 @@ class Ledger:
     def keep_later(self, target: Target) -> None:
         """Keeps what a Synchronize tells of an id without a record. There may be thousands: it is made in slices."""
         self._uncut.append(self._records.setdefault(target.id, Record(target)))
-        if self._work is None:
-            self._begin_work()
+        if self._upkeep is None:
+            self._begin_upkeep()
 
     def add(self, target: Target, entry: Entry) -> None:
         """Notes that a plugin's create is started. Of a plugin that is owed a delete, only the moment is new."""
@@ -177,7 +245,7 @@ class Ledger:
         """
         if is_stale or self._is_shared or not self._is_read:
             record = self._records.get(target.id)
-            self._read(record.name if record else records.name_of(target), target.id, is_locked=is_locked)
+            self._read(record.name if record else name_of(target), target.id, is_locked=is_locked)
 
     def expect_changes(self, is_shared: bool, is_remade: bool) -> None:
         """Other adapters may have written records, or may write them. `is_remade`: the directory was removed."""
@@ -195,7 +263,7 @@ class Ledger:
         self._is_read = False
         if then is not None:
             self._on_read, self._has_told_read = [then], False
-        self._begin_work()
+        self._begin_upkeep()
 
     def _names(self, prefix: str) -> list[str] | None:
         """Returns the names of files that begin with a prefix; None if they cannot be read."""
@@ -212,7 +280,7 @@ class Ledger:
         except OSError as error:
             self._complain(error, name)
             return -1
-        found = None if text is None else records.decode(name, text)
+        found = None if text is None else decode(name, text)
         id_ = id_ or (found.target.id if found else "")
         known = self._records.get(id_)
         if id_ in self._unwritten:
@@ -238,7 +306,7 @@ class Ledger:
                 self._write(known)
             elif not self._is_shared:
                 self._write_later(known)
-        elif (number := records.format_of(text)) not in (0, records.FORMAT):
+        elif (number := format_of(text)) not in (0, FORMAT):
             if name not in self._foreign:
                 log.warning(FOREIGN, self._directory.path, name, number)
             self._foreign.add(name)
@@ -255,18 +323,18 @@ class Ledger:
         record.cut()
         self._foreign.discard(record.name)
         try:
-            self._directory.replace(record.name, records.encode(record))
+            self._directory.replace(record.name, encode(record))
         except OSError as error:
             self._complain(error, record.name)
             self._write_later(record)
 
     def _write_later(self, record: Record) -> None:
         self._unwritten[record.target.id] = record
-        self._begin_work_later()
+        self._begin_upkeep_later()
 
     def _write_all_later(self) -> None:
         """The directory is a new one. Of what other adapters have written there, they know more."""
-        there = set(self._names(records.PREFIX) or ())
+        there = set(self._names(PREFIX) or ())
         for record in self._records.values():
             if (record.owed or record.running) and record.name not in there:
                 self._write_later(record)
@@ -274,7 +342,7 @@ class Ledger:
     def when_written(self, callback: Callable[[], object]) -> None:
         """Calls back when no file is to be written: at once, if they are few."""
         self._on_written.append(callback)
-        self._begin_work()
+        self._begin_upkeep()
         self._is_done(self._write_each())
 
     @property
@@ -311,17 +379,17 @@ class Ledger:
 
     # In slices, between which events are served
 
-    def _begin_work_later(self) -> None:
-        if self._work is None and self._timer.callback is None:
-            self._timer = self._loop.call_at(self._loop.time() + RETRY, self._begin_work)
+    def _begin_upkeep_later(self) -> None:
+        if self._upkeep is None and self._timer.callback is None:
+            self._timer = self._loop.call_at(self._loop.time() + RETRY, self._begin_upkeep)
 
-    def _begin_work(self) -> None:
+    def _begin_upkeep(self) -> None:
         self._timer.cancel()
-        self._work = work = self._all_work()
+        self._upkeep = work = self._all_upkeep()
         self._loop.call_soon(partial(self._go_on, work))
 
     def _go_on(self, work: Iterator[int]) -> None:
-        if work is self._work and not self._is_done(work):
+        if work is self._upkeep and not self._is_done(work):
             self._loop.call_soon(partial(self._go_on, work))
 
     def _is_done(self, work: Iterator[int]) -> bool:
@@ -333,14 +401,14 @@ class Ledger:
                 return False
         return True
 
-    def _all_work(self) -> Iterator[int]:
+    def _all_upkeep(self) -> Iterator[int]:
         yield from self._cut_each()
         yield from self._write_each()
         if not self._is_read:
             yield from self._read_each()
-        self._work = None
+        self._upkeep = None
         if self._unwritten or not self._is_read:
-            self._begin_work_later()
+            self._begin_upkeep_later()
         elif self.fault:
             log.info("the records have all that is owed again")
             self.fault = ""
@@ -351,7 +419,7 @@ class Ledger:
             callback()
 
     def _read_each(self) -> Iterator[int]:
-        names = self._names(records.PREFIX)
+        names = self._names(PREFIX)
         is_read = names is not None
         self._foreign.intersection_update(names or ())
         known = {record.name: id_ for id_, record in self._records.items()}  # others may have run their deletes
@@ -363,10 +431,83 @@ class Ledger:
 
     def _complain(self, error: OSError, name: str = "") -> None:
         """Logs, once, what is not kept. That the directory cannot be used is told by `turns`."""
-        self._begin_work_later()
+        self._begin_upkeep_later()
         if self._directory.fd >= 0:
             text = f"{self._directory.path}/{name}: {reason_of(error)}: {FORGOTTEN}"
             if not self.fault:
                 log.warning("%s", text)
                 self.on_fault(True)
             self.fault = text
+
+
+def name_of(target: Target) -> str:
+    """Returns the name of the file of a pod or container: `+POD+ID`."""
+    return f"{PREFIX}{file_name(target.sandbox_id)}+{file_name(target.id)}"
+
+
+def prefix_of(pod: str) -> str:
+    """Returns how the names of the files of a pod and its containers begin."""
+    return f"{PREFIX}{file_name(pod)}+"
+
+
+def encode(record: Record) -> bytes:
+    """Returns the file of a record, empty if there is to be none."""
+    creates = (*record.running.values(), *record.owed.values())
+    lines = b"".join([b'\n{"at":%r,%b' % (at, _encoded(entry)) for entry, at in creates])
+    if not lines:
+        return b""
+    known, checksum = _known(record.target, record.target.started)
+    return b"%b%b\n%d" % (known, lines, crc32(lines, checksum))
+
+
+@lru_cache(1)
+def _known(target: Target, started: int) -> tuple[bytes, int]:
+    """Returns the lines that all plugins of an event have in common, and their checksum.
+
+    `started` may be found out between two events.
+    """
+    text = (
+        f'{{"format":{FORMAT},"id":{_quote(target.id)},"names":[{",".join(map(_quote, target.names))}],'
+        f'"sandbox":{_quote(target.sandbox_id)},"pid":{target.pid},"started":{started},'
+        f'"cgroup":{_quote(target.cgroups_path)}}}'
+    )
+    lines = b"%b\n%b\n%b" % (text.encode(), target.spec, target.labels)
+    return lines, crc32(lines)
+
+
+@lru_cache(100)
+def _encoded(entry: Entry) -> bytes:
+    """Returns the part of a create that is the same at each event, and the line after it."""
+    text = f'"type":{_quote(entry.type)},"number":{entry.number},"version":{_quote(entry.version)}}}'
+    return b"%b\n%b" % (text.encode(), entry.conf or b"")
+
+
+def format_of(file: bytes) -> int:
+    """Returns the number of the format of a file, 0 if it has none."""
+    found = _FORMAT.match(file)
+    return int(found[1]) if found else 0
+
+
+def decode(name: str, file: bytes) -> Record | None:
+    """Returns the record in a file, None if the file is damaged, another one's, or has another format."""
+    text, _, checksum = file.rpartition(b"\n")
+    if format_of(text) != FORMAT or checksum != b"%d" % crc32(text):
+        return None
+    try:
+        record = _record(*text.split(b"\n"))
+    except (KeyError, TypeError, ValueError):  # no adapter has written it
+        return None
+    record.name = name
+    return record if name.endswith(f"+{file_name(record.target.id)}") else None
+
+
+def _record(first: bytes, spec: bytes, labels: bytes, *creates: bytes) -> Record:
+    known = json.loads(first)
+    target = Target.restored(*(known[key] for key in ("id", "sandbox", "pid", "cgroup")), spec=spec, labels=labels)
+    target.started, target.names = known["started"], tuple(known["names"])
+    record = Record(target)
+    for line, conf in zip(creates[::2], creates[1::2], strict=True):
+        made = json.loads(line)
+        entry = Entry(made["type"], made["number"], made["version"], conf or None)
+        record.owed[entry.key] = Create(entry, made["at"])
+    return record

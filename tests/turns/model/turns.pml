@@ -1,6 +1,6 @@
-/* The rules of v010_adapter/events/fates.py and of the records, with one id in one place of the file `turns`. See README.md.
-   Build options (-D): N adapters, SCEN, KILLS, STOPS, LOSSES, KEEPS, FAILPOL, ADJ, STRICT; and what breaks a rule: OLDER,
-   FAILED, LATENOTES, UNSEEN, NOLATER, ERASE, TIMED. */
+/* The rules of v010_adapter/events/turns.py and of the records, with one id in one place of the file `turns`. See README.md.
+   Build options (-D): N adapters, SCEN, KILLS, STOPS, LOSSES, KEEPS, FAILPOL, ADJ, HOLD, STRICT; and what breaks a rule:
+   OLDER, FAILED, LATENOTES, UNSEEN, NOLATER, ERASE, TIMED, UNSTOPPED, KEEPERLESS, UNLOST. */
 #ifndef N
 #define N 2
 #endif
@@ -21,6 +21,9 @@
 #endif
 #ifndef ADJ
 #define ADJ 0
+#endif
+#ifndef HOLD
+#define HOLD 0
 #endif
 #ifdef STRICT      /* P4 also for an adapter that was stopped */
 #define EXCUSED 0
@@ -75,7 +78,7 @@ byte lk=NONE, lc=0;
 bool r_owed=0; byte r_at=0, r_life=0;
 byte clk=1;
 /* adapters */
-bool alive[N], stopped[N], conn[N], joined[N], wasst[N], hit[N], everhit[N];
+bool lost[N], alive[N], stopped[N], conn[N], joined[N], wasst[N], hit[N], everhit[N];
 byte fl[N], qst[N], alones[N]; bool seen[N];
 byte rj[N];                                /* a delete without an event: 0 1 waiting 2 runs */
 /* jobs */
@@ -89,6 +92,9 @@ byte flo[N*E], lat[N*E], at[N*E], qui[N*E], toat[N*E];
 bool readlate[N*E];
 /* the runtime */
 byte ev=NONE, asked=NONE; byte living=NONE; bool evfail[E], over=0; byte begun[LIVES], ended[LIVES];
+/* the hold of the create: who has the container, whether it was refused, whether `start` has come, whether the program has
+   been executed, and whether the event of its end is over */
+byte held=NONE; bool refused=0, begins=0, ran=0, endover=0;
 /* ghosts */
 byte ncreate[E], ndel[LIVES], nsent[E]; bool waited[E], cutnote, cutdel[LIVES], cutans[E], got_well[E];
 byte kills=KILLS, stops=STOPS, losses=LOSSES;
@@ -131,6 +137,27 @@ inline shared(a_,e_) { others(a_);
   :: else -> if :: !seen[a_] -> seen[a_]=1; clk++; alones[a_]=clk :: else fi;
              if :: qui[X(a_,e_)]<alones[a_] -> sh=1 :: else fi
   fi }
+/* a hold ends: the container is let go, or refused */
+inline endhold(a_,ok_) {
+  if
+  :: HOLD && held==a_ ->
+     held=NONE; printf("HOLD of A%d ends: %d\n",a_,ok_);
+     if
+     :: ok_ -> if :: begins -> execute(a_) :: else fi
+     :: else -> refused=1
+     fi
+  :: else
+  fi }
+/* the plugins are done */
+inline done(a_,e_) {
+  if
+  :: HOLD && held==a_ && KIND(e_)==C -> assert(ncreate[e_]>0 || cutnote || an[X(a_,e_)]==2 && !intime[X(a_,e_)]); endhold(a_,1)     /* H3 */
+  :: else
+  fi }
+inline execute(a_) {
+  assert(!refused && !ran);                                                                /* H1 */
+  assert(!endover || (a_<N && (everhit[a_] || lost[a_])));                                 /* H2 */
+  ran=1; printf("THE PROGRAM RUNS\n") }
 inline unlock(a_) { assert(lk==a_ && lc>0); lc--; if :: lc==0 -> lk=NONE :: else fi }
 inline first(a_) { f=0; do :: f<E && (js[X(a_,f)]==0 || js[X(a_,f)]==5) -> f++ :: else -> break od }
 
@@ -163,6 +190,9 @@ proctype Adapter(byte a) {
            fi
         :: else
         fi;
+#ifndef UNSTOPPED
+        if :: ISEND(e) -> endhold(a,0) :: else fi;
+#endif
         if :: need -> js[X(a,e)]=1; an[X(a,e)]=0; fate[X(a,e)]=0; emp[X(a,e)]=0; he[X(a,e)]=0 :: else fi
      fi;
      /* the connection has ended: unanswered events are over */
@@ -174,6 +204,9 @@ proctype Adapter(byte a) {
   /* the runtime has closed the connection: unanswered turns end, waiting creates do not start */
   :: atomic { alive[a] && !stopped[a] && joined[a] && !conn[a] && NOINB(a)
       -> joined[a]=0; e=0;
+#ifndef UNLOST
+     endhold(a,!FAILPOL);
+#endif
      do
      :: e<E ->
         if :: js[X(a,e)]>0 && an[X(a,e)]<2 ->
@@ -222,13 +255,13 @@ proctype Adapter(byte a) {
         :: else
         fi;
         if
-        :: !need -> js[X(a,f)]=5; unlock(a)
+        :: !need -> js[X(a,f)]=5; unlock(a); done(a,f)
         :: need && KIND(f)==C -> clk++; if :: !r_owed -> r_life=LIFE(f) :: else fi; r_owed=1; r_at=clk; js[X(a,f)]=3; printf("A%d notes create %d at %d\n",a,f,clk)
         :: need && KIND(f)==U -> js[X(a,f)]=3
         fi
      :: f<E && js[X(a,f)]==3 -> ncreate[f]++; js[X(a,f)]=4; printf("A%d RUNS CREATE %d (fate %d)\n",a,f,fate[X(a,f)]);
         if :: KIND(f)==C && !ADJ || KIND(f)==U && KILLS+STOPS+LOSSES==0 -> assert(ncreate[f]<=1 || (everhit[a] && kills<KILLS)) :: else fi        /* P2; a stop here and a kill there: README, 1 */
-     :: f<E && js[X(a,f)]==4 && !ISEND(f) -> js[X(a,f)]=5; unlock(a)
+     :: f<E && js[X(a,f)]==4 && !ISEND(f) -> js[X(a,f)]=5; unlock(a); done(a,f)
      :: f<E && js[X(a,f)]==2 && ISEND(f) ->
 #ifdef TIMED
         need = r_owed && r_at < (tout[X(a,f)] -> qui[X(a,f)]+1 : at[X(a,f)]);
@@ -283,7 +316,8 @@ proctype Adapter(byte a) {
      if
      :: need>0 ->
         if :: need==2 && js[X(a,e)]==1 -> waited[e]=1 :: else fi;   /* its time was up before its turn: a slow plugin, or one that hangs */
-        an[X(a,e)]=1; ansok[X(a,e)]=(need==2 && FAILPOL && !ISEND(e) -> 2 : 1);
+        if :: HOLD && need==2 && KIND(e)==C && held==NONE && !refused && !begins -> held=a; printf("A%d HOLDS\n",a) :: else fi;
+        an[X(a,e)]=1; ansok[X(a,e)]=(need==2 && FAILPOL && !ISEND(e) && held!=a -> 2 : 1);
         intime[X(a,e)]=(conn[a] && heard[X(a,e)] && !tout[X(a,e)]);
         if
         :: intime[X(a,e)] && ansok[X(a,e)]==1 && need!=3 && fate[X(a,e)]<=2 && !emp[X(a,e)] && KIND(e)==C ->
@@ -337,6 +371,10 @@ proctype Adapter(byte a) {
         fi
      :: else
      fi; e=0; sh=0; st=0 }
+#if HOLD
+  /* the limit of the hold */
+  :: atomic { alive[a] && !stopped[a] && held==a -> endhold(a,!FAILPOL) }
+#endif
   :: atomic { over && !stopped[a] && (!alive[a] || rj[a]==0) ->
      e=0; do :: e<E && (!alive[a] || (!inb[X(a,e)] && an[X(a,e)]!=1 && (js[X(a,e)]==0 || (js[X(a,e)]==5 && an[X(a,e)]==2)))) -> e++ :: else -> break od;
      if :: e==E -> e=0; break :: else -> e=0 fi }
@@ -381,7 +419,15 @@ proctype Runtime() {
         fi;
         k++
      :: else -> break
-     od; k=0
+     od; k=0;
+#if HOLD
+     atomic {                                                                 /* `start`, or the end is over */
+     if
+     :: KIND(ev)==C && !evfail[ev] -> begins=1; if :: held==NONE && !refused -> execute(N) :: else fi
+     :: ISEND(ev) -> endover=1
+     :: else
+     fi }
+#endif
   od;
   /* the end: faults are over, all jobs end, a last look */
   over=1
@@ -407,6 +453,9 @@ proctype Faults() {
         od; i=0;
         if :: rj[a]==2 -> cutdel[r_life]=1 :: else fi; rj[a]=0;
         if :: lk==a -> lk=NONE; lc=0 :: else fi;
+#ifndef KEEPERLESS
+        everhit[a]=1; endhold(a,!FAILPOL);                                        /* the keeper */
+#endif
         everhit[a]=1; hit[a]=1; joined[a]=0; conn[a]=0; stopped[a]=0; wasst[a]=0; seen[a]=0; alones[a]=0;
         if :: asked==a -> alive[a]=0 :: else -> alive[a]=0 fi
      :: else fi }
@@ -414,9 +463,12 @@ proctype Faults() {
   :: atomic { !over && !alive[1] && asked!=1 -> alive[1]=1 }
   :: atomic { stops>0 && !over -> stops--; if :: a=0 :: a=1 fi;
      if :: alive[a] && !stopped[a] -> i=0; do :: i<E -> if :: an[X(a,i)]==1 -> cutans[i]=1 :: else fi; i++ :: else -> break od; i=0; stopped[a]=1; printf("STOP A%d at %d\n",a,clk); hit[a]=1; everhit[a]=1; qst[a]=clk; wasst[a]=1 :: else fi }
+#if HOLD
+  :: atomic { held<N && stopped[held] -> i=held; endhold(i,!FAILPOL); i=0 }       /* the keeper, at the limit */
+#endif
   :: atomic { stopped[0] -> stopped[0]=0; printf("CONT A0\n") }
   :: atomic { stopped[1] -> stopped[1]=0; printf("CONT A1\n") }
-  :: atomic { losses>0 && !over -> losses--; if :: a=0 :: a=1 fi; if :: conn[a] -> conn[a]=0; printf("LOSS A%d\n",a); hit[a]=1 :: else fi }
+  :: atomic { losses>0 && !over -> losses--; if :: a=0 :: a=1 fi; if :: conn[a] -> conn[a]=0; printf("LOSS A%d\n",a); hit[a]=1; lost[a]=1 :: else fi }
   :: atomic { over && !stopped[0] && !stopped[1] -> break }
   od
 }
@@ -430,11 +482,12 @@ init {
   };
   /* at the end: every create that an adapter without any fault got and that was not refused has run */
   (over && _nr_pr==1);
+  assert(held==NONE);                                                                     /* H4 */
   i=0;
   do
   :: i<E ->
      if
-     :: KIND(i)==C && got_well[i] && !evfail[i] && !cutnote && !waited[i] -> assert(ncreate[i]>=1)     /* P1 */
+     :: KIND(i)==C && got_well[i] && !evfail[i] && !refused && !cutnote && !waited[i] -> assert(ncreate[i]>=1)     /* P1 */
      :: else
      fi;
 #if KILLS==0

@@ -65,7 +65,11 @@ def _check(file: str, probed: str, root: str | None) -> Report:
             *configuration.launch(config.host_root),
             *([] if root else [*_state(config), *_running(config)]),
         ],
-        "legacy plugins": [*of_plugins, *plugins.programs(config.legacy, conf_json, probed)],
+        "legacy plugins": [
+            *of_plugins,
+            *plugins.other_list(config.legacy, config.host_root),
+            *plugins.programs(config.legacy, conf_json, probed),
+        ],
         "hooks": list(hooks.entries()),
         "trust": list(_writers(config, conf_json, hooks)),
         "runtime": list(runtimes.check(config, conf_json, hooks=bool(hooks.in_force))),

@@ -11,9 +11,8 @@ from contextlib import suppress
 from v010_adapter import settings
 from v010_adapter.cli import systems
 from v010_adapter.cli.arguments import PROGRAM
-from v010_adapter.cli.check.report import NOTE, OK, PROBLEM, Item
-from v010_adapter.errors import ConfigError
-from v010_adapter.host.paths import in_root, is_binary, may_exist
+from v010_adapter.cli.check.report import NOTE, OK, PROBLEM, Item, problem
+from v010_adapter.host.paths import in_root, is_binary
 from v010_adapter.settings import HooksSettings, Settings
 
 PLUGINS, DROP_INS = systems.PLUGINS, systems.DROP_INS
@@ -30,12 +29,12 @@ def read(file: str, root: str = "/") -> tuple[Settings, list[Item]]:
 
     `root` is the directory of the node's files. Raises ConfigError for a named file that cannot be read.
     """
-    path = file or _drop_in(root) or in_root(root, settings.DEFAULT_PATH)
-    config, errors = settings.read(path if file or may_exist(path) else "")
+    path = file or drop_in(root) or in_root(root, settings.DEFAULT_PATH)
+    config, errors = settings.read(path if file or systems.may_exist(path) else "")
     if file and not config.file:
         raise errors[0]
     if errors:
-        return config, list(map(_problem, errors))
+        return config, list(map(problem, errors))
     return config, [Item(OK, "in order" if os.path.exists(path) else "does not exist: the defaults are used", path)]
 
 
@@ -52,7 +51,7 @@ def launch(host_root: str, *, will_run: bool = False) -> list[Item]:
     `will_run`: the adapter is about to be installed.
     """
     directory, links = in_root(host_root, PLUGINS), launched(host_root)
-    if may_exist(directory) and not os.access(directory, os.R_OK | os.X_OK, effective_ids=True):
+    if systems.may_exist(directory) and not os.access(directory, os.R_OK | os.X_OK, effective_ids=True):
         return [Item(PROBLEM, os.strerror(errno.EACCES), directory)]
     problems = [
         Item(PROBLEM, reason, f"{directory}/{name}")
@@ -81,13 +80,7 @@ def names(host_root: str) -> set[str]:
     return {name for link in links for name in (link, link.partition("-")[2])}
 
 
-def _problem(error: ConfigError) -> Item:
-    file, _, line = error.place.rpartition(":")
-    place = (file, int(line)) if file and line.isdigit() else (error.place, 0)
-    return Item(PROBLEM, error.reason, *place)
-
-
-def _drop_in(root: str) -> str:
+def drop_in(root: str) -> str:
     """Returns the file whose text a runtime passes to the adapter when it launches it, empty if there is none."""
     names = [name for link in launched(root) for name in (link, link.partition("-")[2])]
     return next(filter(os.path.isfile, (in_root(root, f"{DROP_INS}/{name}.conf") for name in names)), "")

@@ -11,12 +11,12 @@ from v010_adapter.base import gojson
 from v010_adapter.cli.arguments import count
 from v010_adapter.cli.check import configuration, faults
 from v010_adapter.cli.check.report import NOTE, OK, PROBLEM, Item
+from v010_adapter.cli.hooks import keys
 from v010_adapter.cli.terminal import announce_if_slow
 from v010_adapter.errors import reason_of
-from v010_adapter.hooks import keys, model, patterns
+from v010_adapter.hooks import model, patterns
 from v010_adapter.hooks.decode import Document, HookError
 from v010_adapter.hooks.directory import SYSTEMD_CAT, Directories, program_of
-from v010_adapter.hooks.facts import Facts
 from v010_adapter.hooks.file import MAX_SIZE
 from v010_adapter.hooks.match import NOT_ALWAYS
 from v010_adapter.hooks.model import Hook, When
@@ -46,8 +46,7 @@ class HookFiles:
         self._host_root = host_root
         self._runtimes = runtimes
         hooks = Directories(self._settings, host_root)
-        decisions = hooks.current().explain(Facts({}, None, has_bind_mounts=False))
-        self._hooks = [decision.named for decision in decisions]
+        self._hooks = [rule.named for rule in hooks.current().rules]
         self.in_force = {named.path: named.hook for named in self._hooks}
         self._reasons = hooks.problems
 
@@ -121,17 +120,14 @@ class HookFiles:
             return
         try:
             text, _ = paths.read(file, MAX_SIZE)
-            hook, errors = model.examine(text, precreate=self._settings.precreate) if text else (None, [])
+            hook = model.parse(text, precreate=self._settings.precreate) if text else None
         except HookError as error:
-            yield from _not_used(_faults(text, file, [error]))
+            yield from _not_used(_faults(text, file, error))
         except (OSError, ValueError) as error:
             yield Item(PROBLEM, self._reasons.get(printable(file)) or reason_of(error), file)
         else:
             if hook is None:
                 yield Item(OK, f"empty: {masks}", file)
-            elif errors:
-                found = _faults(text, file, errors)
-                yield from _not_used([*found, *self._program(file, hook, found)])
             else:
                 yield from self._good(file, text, hook)
 
@@ -206,15 +202,15 @@ def _not_used(found: Sequence[Item]) -> Iterator[Item]:
         yield entry._replace(message=f"not used: {entry.message}") if entry is first else entry
 
 
-def _faults(text: bytes, file: str, errors: Sequence[HookError] = ()) -> list[Item]:
-    """Returns every fault of a file, one for each place. `errors` are the parser's."""
-    found = {Item(PROBLEM, error.reason, file, error.line, error.column) for error in errors}
+def _faults(text: bytes, file: str, error: HookError | None = None) -> list[Item]:
+    """Returns the faults of a file that its schema finds, and the parser's `error` unless the schema has found it."""
+    own = [Item(PROBLEM, error.reason, file, error.line, error.column)] if error else []
     try:
         gojson.document(text)
     except gojson.JSONError:
-        return list(found)
+        return own
     entries = faults.find(text, file)
     places = {(entry.line, entry.column) for entry in entries if entry.status == PROBLEM}
     # An error without a place is a missing key. The schema finds missing keys, too.
-    new = [entry for entry in found if (entry.line, entry.column) not in places and (entry.line or not places)]
+    new = [one for one in own if (one.line, one.column) not in places and (one.line or not places)]
     return sorted([*entries, *new], key=faults.by_place)

@@ -77,7 +77,7 @@ SETTINGS = {
 
 def main_file(system: System, host_root: str) -> str:
     """Returns a runtime's configuration: the first file that exists, else the usual one."""
-    return next((file for file in system.config if paths.may_exist(in_root(host_root, file))), system.config[0])
+    return next((file for file in system.config if systems.exists(host_root, file)), system.config[0])
 
 
 def drop_in(system: System, host_root: str) -> str:
@@ -88,7 +88,7 @@ def drop_in(system: System, host_root: str) -> str:
     """
     main, directories = main_file(system, host_root), system.drop_ins
     if system.runtime == systems.CONTAINERD:
-        config = _load(main, host_root) if paths.may_exist(in_root(host_root, main)) else {}
+        config = _load(main, host_root) if systems.exists(host_root, main) else {}
         imports = _imports(system, host_root, main, config)
         others = _nri(main, config, SETTINGS[system.runtime])[0].keys() - {"disable"}
         if others and _version(main, config) < ON_BY_DEFAULT:
@@ -141,7 +141,7 @@ def check(system: System, host_root: str) -> Iterator[Item]:
         return
     on, directory = is_on(system, settings), settings.get(own.plugins) or configuration.PLUGINS
     if on is None:
-        absent = "" if paths.may_exist(in_root(host_root, file)) else " there is no such file;"
+        absent = "" if systems.exists(host_root, file) else " there is no such file;"
         yield Item(NOTE, f"{name}:{absent} NRI is {own.default}; to switch it on: {how}", file)
     elif on:
         yield Item(OK, f"{name}: NRI is on", file)
@@ -242,7 +242,7 @@ def _files(system: System, host_root: str) -> Iterator[tuple[str, dict[str, Any]
     import of `conf.d`. It counts only if an administrator has written it to the file.
     """
     main = main_file(system, host_root)
-    files = [main] if paths.may_exist(in_root(host_root, main)) else []
+    files = [main] if systems.exists(host_root, main) else []
     is_containerd = system.runtime == systems.CONTAINERD
     for directory in () if is_containerd else system.drop_ins:
         below = sorted(glob("**", root_dir=in_root(host_root, directory), recursive=True, include_hidden=True))

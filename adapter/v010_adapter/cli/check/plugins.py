@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 from v010_adapter.base import gojson
 from v010_adapter.cli.arguments import PROGRAM, count
-from v010_adapter.cli.check import configuration, faults
+from v010_adapter.cli.check import configuration, faults, report
 from v010_adapter.cli.check.report import NOTE, OK, PROBLEM, Item
-from v010_adapter.errors import ConfigError, PluginError, reason_of
+from v010_adapter.errors import PluginError
 from v010_adapter.host import paths
 from v010_adapter.host.mount_namespace import programs_namespace
+from v010_adapter.host.paths import in_root
 from v010_adapter.legacy import config
 from v010_adapter.legacy.config import Config
 from v010_adapter.legacy.find import Programs
-from v010_adapter.settings import LegacySettings
+from v010_adapter.legacy.sandboxes import is_runtimes_own
+from v010_adapter.settings import DEFAULT_CONF_JSON, LegacySettings
 
 
 def read(settings: LegacySettings, host_root: str) -> tuple[Config, list[Item]]:
@@ -22,30 +25,29 @@ def read(settings: LegacySettings, host_root: str) -> tuple[Config, list[Item]]:
     file = settings.config
     if not file:
         return Config(), [Item(NOTE, "not checked: legacy.config has an error")]
+    found = config.read(file, settings.trust)
+    unused = [report.problem(found.error), Item(NOTE, "none of its plugins runs", file)] if found.error else []
+    if found.status is None:
+        return Config(), unused or [configuration.missing(file, host_root, "legacy.config", "no legacy plugins")]
     try:
-        text, _ = paths.read(file, config.MAX_SIZE)
-    except FileNotFoundError:
-        return Config(), [configuration.missing(file, host_root, "legacy.config", "no legacy plugins")]
-    except (OSError, ValueError) as error:
-        return Config(), [Item(PROBLEM, reason_of(error), file)]
-    untrusted = settings.trust(file, "/")
-    if untrusted:
-        return Config(), [Item(PROBLEM, f"{untrusted}: none of its plugins runs", file)]
-    try:
-        _, end = gojson.value(text)
-    except gojson.JSONError as error:
-        reason = error.reason if text.strip() else "the file is empty"
-        return Config(), [Item(PROBLEM, reason, file, error.line, error.column)]
-    entries = faults.find(text[:end], file, faults.CONF)
-    if text[end:].strip(b" \t\r\n"):
+        _, end = gojson.value(found.text)
+    except gojson.JSONError:
+        return Config(), unused
+    entries = faults.find(found.text[:end], file, faults.CONF)
+    if found.text[end:].strip(b" \t\r\n"):
         entries.append(Item(NOTE, "the text after the first JSON value is ignored", file))
-    try:
-        conf = config.parse(text, file)
-    except ConfigError as error:
-        if not any(entry.status == PROBLEM for entry in entries):  # the schema has not found it
-            entries.append(Item(PROBLEM, error.reason, error.place))
-        return Config(), [*entries, Item(NOTE, "none of its plugins runs", file)]
-    return conf, [*entries, Item(OK, count(len(conf.entries), "plugin"), file)]
+    if unused:
+        is_found = any(entry.status == PROBLEM for entry in entries)
+        return Config(), [*entries, *unused[is_found:]]
+    return found.config, [*entries, Item(OK, count(len(found.config.entries), "plugin"), file)]
+
+
+def other_list(settings: LegacySettings, host_root: str) -> Iterator[Item]:
+    """Yields that there is another list than the configured one, where installers of plugins look for it."""
+    file = in_root(host_root, DEFAULT_CONF_JSON)
+    if settings.config and os.path.exists(file) and not is_runtimes_own(settings.config, host_root):
+        text = "another list, whose plugins the adapter does not run; containerd 2.0 to 2.4 run them for pods"
+        yield Item(NOTE, f"{text} (legacy.config is {settings.config})", file)
 
 
 def programs(settings: LegacySettings, conf: Config, probed: str = "") -> Iterator[Item]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from nri.text import printable
 from v010_adapter.cli import terminal
 from v010_adapter.cli.arguments import count
-from v010_adapter.monitoring.sanitize import show, show_json
+from v010_adapter.cli.terminal import show, show_json
+from v010_adapter.errors import ConfigError
 
 OK, NOTE, PROBLEM = "ok", "note", "problem"
 
@@ -29,6 +30,12 @@ class Item(NamedTuple):
         return f"{place}: {self.message}" if self.file else self.message
 
 
+def problem(error: ConfigError) -> Item:
+    """Returns the result for an error, whose place may be a file with a line, or with a line and a column."""
+    file, *numbers = re.split(r":(\d+)(?::(\d+))?$", error.place)
+    return Item(PROBLEM, error.reason, file, *(int(number or 0) for number in numbers[:2]))
+
+
 Report = Mapping[str, Sequence[Item]]
 """The results by part of the configuration."""
 
@@ -46,12 +53,11 @@ def write_json(report: Report) -> None:
 
 def write_text(report: Report, paint: Callable[[str], str] | None = None) -> None:
     """Prints each result under the name of its part, and a summary. A part without results is omitted."""
-    width = terminal.width(sys.stdout)
     for part, entries in report.items():
         if entries:
             show(part)
         for entry in entries:
             status = entry.status.upper() if entry.status == PROBLEM else entry.status
-            show(*terminal.wrapped(printable(f"  {status:7}  {entry}"), width), paint=paint)
+            show(*terminal.fitted([f"  {status:7}  {entry}"], sys.stdout), paint=paint)
     number = problems(report)
     show(count(number, "problem") if number else "no problems")

@@ -18,10 +18,11 @@ from v010_adapter.cli.systems import CONTAINERD, CRIO, System
 from v010_adapter.daemon import guard
 from v010_adapter.errors import PluginError
 from v010_adapter.host.mount_namespace import programs_namespace
-from v010_adapter.host.paths import in_root, may_exist
-from v010_adapter.legacy.config import Config
+from v010_adapter.host.paths import in_root
+from v010_adapter.host.trust import off
+from v010_adapter.legacy.config import Config, read
 from v010_adapter.legacy.find import SYSTEM_PATH, Programs
-from v010_adapter.legacy.sandboxes import is_runtimes_own, names_conf_json, unreadable
+from v010_adapter.legacy.sandboxes import is_runtimes_own, names_conf_json
 from v010_adapter.settings import DEFAULT_CONF_JSON, Settings
 
 DOCKER = (
@@ -67,7 +68,7 @@ def check(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[Item]
         yield Item(OK, "a runtime serves NRI here", config.socket)
     elif exists:
         yield Item(NOTE, "no process listens: no runtime serves NRI here", config.socket)
-    elif may_exist(config.socket):
+    elif systems.may_exist(config.socket):
         yield Item(PROBLEM, os.strerror(errno.EACCES), config.socket)
     else:
         yield Item(NOTE, "does not exist: no runtime serves NRI here", config.socket)
@@ -78,8 +79,8 @@ def check(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[Item]
     for system in found:
         yield from nri.check(system, config.host_root)
     own = in_root(config.host_root, DEFAULT_CONF_JSON)
-    if any(system.runtime == CONTAINERD for system in found) and (reason := unreadable(own)):
-        yield Item(PROBLEM, f"{reason}; {UNREADABLE}")
+    if any(system.runtime == CONTAINERD for system in found) and (error := read(own, off).error):
+        yield Item(PROBLEM, f"{error}; {UNREADABLE}")
     for system in found:
         caveats = (
             text for runtime, text in _caveats(config, conf_json, system, hooks=hooks) if runtime == system.runtime

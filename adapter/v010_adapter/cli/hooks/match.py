@@ -10,18 +10,18 @@ from typing import Any, NamedTuple
 
 from nri.proto import nri_pb2 as api
 from v010_adapter import container_files
-from v010_adapter.cli import arguments
-from v010_adapter.cli.hooks import crictl
-from v010_adapter.cli.terminal import announce_if_slow
+from v010_adapter.cli import arguments, terminal
+from v010_adapter.cli.hooks import crictl, keys
+from v010_adapter.cli.hooks.explain import Decision, explain
+from v010_adapter.cli.terminal import announce_if_slow, show, show_json
 from v010_adapter.container_files import Described
-from v010_adapter.hooks import keys
 from v010_adapter.hooks.directory import Directories
 from v010_adapter.hooks.facts import Facts, facts
+from v010_adapter.hooks.keys import CONTAINERD
 from v010_adapter.hooks.match import (
     BIND_MOUNTS,
     Commands,
     Condition,
-    Decision,
     Matcher,
     NamedHook,
     adjustment,
@@ -29,7 +29,6 @@ from v010_adapter.hooks.match import (
     places,
 )
 from v010_adapter.hooks.model import PRECREATE, RUNTIME_STAGES
-from v010_adapter.monitoring.sanitize import show, show_json
 from v010_adapter.settings import Settings
 
 UNDECIDED = 3
@@ -78,7 +77,7 @@ def show_match(config: Settings, directories: Directories, described: Described,
     if options.output == "json":
         show_json(_as_json(result))
     else:
-        show(*_as_text(result), paint=arguments.paint(options))
+        show(*terminal.fitted(_as_text(result), sys.stdout), paint=arguments.paint(options))
     if result.problems:
         return arguments.FINDINGS
     return UNDECIDED if any(one.matched is None for one in result.decisions) else arguments.FINE
@@ -88,7 +87,7 @@ def _match(config: Settings, directories: Directories, described: Described) -> 
     known = facts(described.pod, described.container)
     with announce_if_slow("reading the hook files"):
         matcher = directories.current()
-        decisions = [_without_namespace(one, known) for one in matcher.explain(known, partial(_unknown, described))]
+        decisions = [_without_namespace(one, known) for one in explain(matcher, known, partial(_unknown, described))]
     matching = [decision.named for decision in decisions if decision.matched]
     adjusted = adjustment(matching, directories.journal) or api.ContainerAdjustment()
     injected = _injected(matching, adjusted, described)
@@ -157,7 +156,7 @@ def _hint(result: MatchResult, decision: Decision) -> str:
     seen = {*container.annotations, *result.adjustment.annotations}
     deciding = result.matcher.deciding([decision.named], facts(result.described.pod, container).annotations)
     unseen = [key for key in deciding if key not in seen]
-    return UNSEEN.format(min(unseen)) if unseen and keys.CONTAINERD in runtimes else ""
+    return UNSEEN.format(min(unseen)) if unseen and CONTAINERD in runtimes else ""
 
 
 def _as_json(result: MatchResult) -> dict[str, Any]:
@@ -197,15 +196,15 @@ def _as_text(result: MatchResult) -> Iterator[str]:
     yield f"bind mounts  {'yes' if known.has_bind_mounts else 'none but those of the runtime'}"
     yield from (f"not known    {unknown}" for unknown in described.unknown)
     yield ""
-    width = max((len(one.named.file) for one in decisions), default=0)
-    verdicts = max([3, *(len(VERDICTS[one.matched]) for one in decisions)])
+    verdicts = list[tuple[str, str, str]]()
     for decision in decisions:
         named, matched, reason = decision
         stages = f"{', '.join(named.hook.stages) or 'no stage'}: " if matched else ""
-        yield f"{VERDICTS[matched]:{verdicts}}  {named.file:{width}}  {stages}{reason}"
+        verdicts.append((VERDICTS[matched], named.file, f"{stages}{reason}"))
         if hint := _hint(result, decision):
-            yield f"{'':{verdicts}}  {'':{width}}  {hint}"
-    yield from (f"{'BAD':{verdicts}}  {path}: {reason}" for path, reason in problems.items())
+            verdicts.append(("", "", hint))
+    yield from _table(verdicts)
+    yield from (f"BAD  {path}: {reason}" for path, reason in problems.items())
     if not decisions and not problems:
         yield "there are no hooks"
     yield ""
@@ -227,5 +226,9 @@ def _label(one: Injected) -> str:
 
 def _rows(title: str, rows: Sequence[tuple[str, str, list[str]]]) -> Iterator[str]:
     yield from [title] if rows else ()
-    labels, files = (max((len(row[column]) for row in rows), default=0) for column in (0, 1))
-    yield from (f"{label:{labels}}  {file:{files}}  {' '.join(line)}" for label, file, line in rows)
+    yield from _table([(label, file, " ".join(line)) for label, file, line in rows])
+
+
+def _table(rows: Sequence[tuple[str, str, str]]) -> Iterator[str]:
+    for lines in terminal.table(rows, terminal.width(sys.stdout), names=2, text=True, has_head=False):
+        yield from lines

@@ -13,16 +13,16 @@ from v010_adapter.cli import systems
 from v010_adapter.cli.arguments import FINDINGS, FINE, PROGRAM, Parser
 from v010_adapter.cli.check import nri
 from v010_adapter.cli.check.report import Item
-from v010_adapter.cli.install import forms, switch_nri
+from v010_adapter.cli.install import example, forms, switch_nri
 from v010_adapter.cli.install.forms import Node
-from v010_adapter.cli.install.things import File, changes
+from v010_adapter.cli.install.things import File, Thing, changes
+from v010_adapter.cli.terminal import show, show_json
 from v010_adapter.host import paths
 from v010_adapter.host.paths import in_root
-from v010_adapter.monitoring.sanitize import show, show_json
 
-SHARED = settings.DEFAULT_CONF_JSON
-"""The list of legacy plugins that containerd 2 reads, too."""
-LIST = "/etc/nri/v010-adapter.json"
+SHARED, LIST = settings.DEFAULT_CONF_JSON, example.LIST
+"""The list of legacy plugins that containerd 2 reads, too, and that of the adapter's own."""
+RUNS = f"containerd 2.0 to 2.4 run the plugins of {SHARED} for pods themselves"
 
 
 def parser() -> Parser:
@@ -51,7 +51,7 @@ def main(options: Namespace) -> int:
     for text in obstacles or (f"warning: {text}" for text in warnings):
         show(f"{PROGRAM}: {text}", out=sys.stderr)
     drop_ins = list(switch_nri.wanted(node.root))
-    made, removed = ([], []) if obstacles else ([forms.configuration_file(node), *wanted, *drop_ins], superseded)
+    made, removed = ([], []) if obstacles else ([*forms.configuration_files(node), *wanted, *drop_ins], superseded)
     actions = list(changes(made, removed, dry_run=options.dry_run))
     found = systems.present(node.root)
     nri_items = [item for system in found for item in nri.check(system, node.root)]
@@ -73,22 +73,27 @@ def main(options: Namespace) -> int:
     elif not obstacles:
         for action in actions:
             action.show(dry_run=options.dry_run)
-        _tell(node, nri_items, start, is_external=options.external)
+        _tell(node, made, nri_items, start, is_external=options.external)
     return FINDINGS if obstacles or is_off else FINE
 
 
-def _tell(node: Node, nri_items: Sequence[Item], start: Sequence[str], *, is_external: bool) -> None:
+def _tell(
+    node: Node, made: Sequence[Thing], nri_items: Sequence[Item], start: Sequence[str], *, is_external: bool
+) -> None:
     show(*(f"{item.status:14}{item}" for item in nri_items))
     show("", "To start it:", *(f"    {line}" for line in start))
     warning = "a runtime starts without a plugin whose program is gone, with one warning in its log"
     show("", f"Before you delete the program, run `{PROGRAM} uninstall`: {warning}.")
     own = [system for system in systems.present(node.root) if system.runtime == systems.CONTAINERD]
     services = [*(systems.unit(system, node.root) for system in own), *([PROGRAM] if is_external else [])]
-    commands = list(_move_the_list(node.root, services)) if own else []
-    if commands:
-        runs = f"containerd 2.0 to 2.4 run the plugins of {SHARED} for pods themselves"
-        text = f"{runs}. To have the adapter run them instead:"
-        show("", text, *(f"    {line}" for line in commands))
+    text = paths.read_text(in_root(node.root, settings.DEFAULT_PATH), settings.MAX_SIZE) or ""
+    configured = settings.parse(text, settings.DEFAULT_PATH)[0].legacy.config
+    if LIST in (configured, *(thing.path for thing in made)):
+        show("", f"The list of legacy plugins is {LIST}: {RUNS}.")
+    elif own and configured == SHARED and os.path.exists(in_root(node.root, SHARED)):
+        kept = f"{SHARED} stays the list: otherwise, pods that run would miss their deletes"
+        commands = _move_the_list(node.root, text, services)
+        show("", f"{kept}. {RUNS}. To have the adapter run them instead:", *(f"    {line}" for line in commands))
 
 
 def _start(root: str, drop_ins: Sequence[File], *, restarts: bool, is_external: bool) -> Iterator[str]:
@@ -103,19 +108,18 @@ def _start(root: str, drop_ins: Sequence[File], *, restarts: bool, is_external: 
     yield from (f"{PROGRAM} check", f"{PROGRAM} status")
 
 
-def _move_the_list(root: str, services: Sequence[str]) -> Iterator[str]:
-    """Yields the commands that move the list of legacy plugins, none if containerd does not read the adapter's list.
+def _move_the_list(root: str, text: str, services: Sequence[str]) -> Iterator[str]:
+    """Yields the commands that move the list of legacy plugins. `text` is the configuration.
 
     They stop `services` meanwhile, so that no pod starts between the old list and the new one.
     """
     file = settings.DEFAULT_PATH
-    text = paths.read_text(in_root(root, file), settings.MAX_SIZE) or ""
-    own, _ = settings.parse(text, file)
-    if own.legacy.config != SHARED or not os.path.exists(in_root(root, SHARED)):
-        return
     yield "# First end the pods (kubectl drain): nobody runs the deletes of those that containerd has created"
     yield f"systemctl stop {' '.join(services)}"
-    yield f"mv {SHARED} {LIST}"
+    if os.path.lexists(in_root(root, LIST)):
+        yield f"# put the plugins of {SHARED} into {LIST}, which exists; then: rm {SHARED}"
+    else:
+        yield f"mv {SHARED} {LIST}"
     if re.search(r"^legacy\s*:", text, re.MULTILINE):
         yield f"# in {file}, in the section `legacy`: write `config: {LIST}`"
     else:

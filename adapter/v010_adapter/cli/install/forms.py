@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -74,8 +75,23 @@ def services(root: str) -> str:
     return "    # or ".join(filter(None, units)) or "containerd    # or the unit that starts your runtime"
 
 
-def configuration_file(node: Node) -> Thing:
-    return File(node.root, settings.DEFAULT_PATH, example.text(), example.is_ours)
+def configuration_files(node: Node) -> list[Thing]:
+    """Returns the list of legacy plugins, where it is the adapter's own, and the configuration file. Raises OSError.
+
+    It is its own where nobody has written a configuration or a list: elsewhere, pods that run would miss their deletes.
+    """
+    file = File(node.root, settings.DEFAULT_PATH, example.text(), example.is_ours)
+    if (state := file.state()) is State.MISSING:
+        others = in_root(node.root, settings.DEFAULT_CONF_JSON, follow=False), configuration.drop_in(node.root)
+        is_own = not any(map(os.path.lexists, others))
+    else:
+        is_own = state is State.OLD and example.names_own_list(paths.read_text(in_root(node.root, file.path)) or "")
+    return [own_list(node), replace(file, content=example.text(own_list=True))] if is_own else [file]
+
+
+def own_list(node: Node) -> Thing:
+    """Returns the list of legacy plugins. One with plugins is the administrator's."""
+    return File(node.root, example.LIST, example.EMPTY_LIST, lambda _: False)
 
 
 def launched(node: Node) -> list[Thing]:

@@ -18,10 +18,10 @@ from v010_adapter.cli import systems
 from v010_adapter.cli.check import nri
 from v010_adapter.cli.install.things import File, State, write
 from v010_adapter.cli.systems import System
+from v010_adapter.cli.terminal import show
 from v010_adapter.errors import ConfigError, unknown
 from v010_adapter.host import paths
 from v010_adapter.host.paths import in_root
-from v010_adapter.monitoring.sanitize import show
 
 HEADER = "# v010-adapter has written this file to switch NRI on. `v010-adapter uninstall` removes it.\n"
 KEPT = ".before-v010-adapter"

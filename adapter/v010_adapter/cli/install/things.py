@@ -14,9 +14,9 @@ from enum import Enum, auto
 from typing import NamedTuple, TypeAlias
 
 from v010_adapter.cli.systems import PLUGINS
+from v010_adapter.cli.terminal import show
 from v010_adapter.host import paths
 from v010_adapter.host.paths import in_root
-from v010_adapter.monitoring.sanitize import show
 
 DIRECTORIES = PLUGINS, "/opt/nri", "/etc/nri", "/etc/systemd/system/multi-user.target.wants"
 """The directories that installations make, inner directories first. They are removed when they are empty."""

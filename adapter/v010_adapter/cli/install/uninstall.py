@@ -7,7 +7,7 @@ from argparse import Namespace
 from v010_adapter.cli.arguments import FINE, PROGRAM, Parser
 from v010_adapter.cli.install import forms, switch_nri
 from v010_adapter.cli.install.things import changes
-from v010_adapter.monitoring.sanitize import show, show_json
+from v010_adapter.cli.terminal import show, show_json
 
 
 def parser() -> Parser:
@@ -21,7 +21,7 @@ def main(options: Namespace) -> int:
     node = forms.node(options.root)
     launched, external = [*forms.launched(node), *forms.superseded(node)], forms.external(node)
     of_runtime = [*launched, *switch_nri.present(node.root)]
-    unwanted = [*of_runtime, *external, forms.configuration_file(node)]
+    unwanted = [*of_runtime, *external, *forms.configuration_files(node)[-1:], forms.own_list(node)]
     actions = list(changes([], unwanted, dry_run=options.dry_run))
     removed = [action.thing for action in actions if action.is_change]
     ends = [f"systemctl restart {forms.services(node.root)}"] if any(thing in removed for thing in of_runtime) else []

@@ -22,9 +22,8 @@ from v010_adapter.cli.simulate.play import STDERR, Play
 from v010_adapter.cli.simulate.trial import Scratch
 from v010_adapter.cli.simulate.view import TextView, as_json
 from v010_adapter.cli.systems import DROP_INS
-from v010_adapter.cli.terminal import BOLD
+from v010_adapter.cli.terminal import BOLD, show, show_json
 from v010_adapter.errors import ConfigError
-from v010_adapter.monitoring.sanitize import show, show_json
 
 EXAMPLES = """\
 v010-adapter simulate ./my-plugin                  # the life of a pod

@@ -18,13 +18,13 @@ from nri.testing.contract.requests import Call
 from nri.testing.flavour import FLAVOURS, Flavour
 from nri.testing.launch import PluginFile, undisturbed
 from nri.text import printable
+from v010_adapter.cli import terminal
 from v010_adapter.cli.arguments import FINDINGS, FINE, count
 from v010_adapter.cli.simulate.play import STDERR
 from v010_adapter.cli.simulate.trial import Scratch
 from v010_adapter.cli.simulate.view import TextView
-from v010_adapter.cli.terminal import BOLD, GREEN, RED, progress
+from v010_adapter.cli.terminal import BOLD, GREEN, RED, progress, show, show_json
 from v010_adapter.errors import ConfigError, reason_of
-from v010_adapter.monitoring.sanitize import show, show_json
 
 ALL = "all"
 """The value of -runtime that plays each runtime."""
@@ -46,7 +46,7 @@ def _reports(
     for plugin in plugins:
         if sys.stderr.isatty():
             text = "is started about twenty times for each runtime: what it does besides NRI, it does on this machine"
-            show(f"{plugin.name} {text}", out=sys.stderr)
+            show(*terminal.fitted([f"{plugin.name} {text}"], sys.stderr), out=sys.stderr)
         source: Source = Launched(plugin, STDERR, state)
         if socket is not None:
             source = External(socket, partial(_started, plugin))
@@ -83,7 +83,7 @@ def _started(plugin: PluginFile) -> subprocess.Popen[bytes]:
 def _print(reports: Iterable[Report], options: Namespace) -> int:
     """Prints the reports, each as soon as it is there, JUnit at the end; returns the number of failures."""
     done: list[Report] = []
-    view = TextView(sys.stdout, full=True, color=options.color)
+    view = TextView(sys.stdout, color=options.color)
     for report in reports:
         done.append(report)
         if options.output == "json":
@@ -115,7 +115,9 @@ def _print_text(report: Report, view: TextView) -> None:
     for note in report.notes:
         view.line(f"note: {note.subject}: {note.text}")
     totals = f"{count(len(report.verdicts), 'rule')}, {count(len(report.failures), 'failure')}"
-    show("", f"{totals}; {report.seconds:.1f} s", "")
+    view.line("")
+    view.line(f"{totals}; {report.seconds:.1f} s")
+    view.line("")
 
 
 def _not_applied(report: Report) -> dict[str, list[str]]:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from argparse import ArgumentTypeError, Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from nri.testing.flavour import Flavour
-from nri.testing.load import Load
+from nri.testing.load import Figures, Load
 from v010_adapter.cli import terminal
 from v010_adapter.cli.arguments import FINDINGS, FINE, Parser, count, paint
 from v010_adapter.cli.simulate.play import Play
-from v010_adapter.monitoring.sanitize import show, show_json
+from v010_adapter.cli.terminal import show, show_json
 
 UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
-HEAD = ["plugin", "event", "answers", "p50", "p90", "p99", "max"]
+HEAD = ["event", "answers", "p50 ms", "p90 ms", "p99 ms", "max ms"]
 
 
 def add_flags(parser: Parser) -> None:
@@ -46,28 +47,37 @@ def main(play: Play, flavour: Flavour, options: Namespace, _: object) -> int:
         runtime = f"{flavour.name}/{flavour.version.removeprefix('v')}"
         show_json({"runtime": runtime, "seed": options.seed, **asdict(load), "problems": problems}, indent=None)
     else:
-        show(*_lines(load, flavour), *(f"PROBLEM: {one}" for one in problems), paint=paint(options))
+        lines = [*_lines(load, flavour), *(f"PROBLEM: {one}" for one in problems)]
+        show(*terminal.fitted(lines, sys.stdout), paint=paint(options))
     return FINDINGS if problems else FINE
 
 
 def _lines(load: Load, flavour: Flavour) -> Iterator[str]:
     yield f"{flavour.name} {flavour.version}, NRI {flavour.nri}"
     yield f"{count(load.pods, 'pod')}, {count(load.containers, 'container')}, {count(load.events, 'event')}"
-    rows = [[*HEAD, f"p99 of {flavour.request_timeout:g} s", "late", "errors"]]
-    for one in load.figures:
-        times = (f"{time * 1000:.2f} ms" for time in (one.p50, one.p90, one.p99, one.max))
-        rows.append(
-            [one.plugin, one.event, str(one.answers), *times, f"{one.share:.1%}", str(one.lates), str(one.errors)]
-        )
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(f"{cell:{'<>'[place > 1]}{widths[place]}}" for place, cell in enumerate(row))
-    for name, used in load.usage.items():
-        memory = f"{used.memory / 1e6:.1f} MB of memory, processes: {used.processes}"
-        yield f"{name}: {used.cpu:.2f} s of processor time, {memory}"
+    for name in dict.fromkeys((*(one.plugin for one in load.figures), *load.usage)):
+        yield ""
+        if used := load.usage.get(name):
+            memory = f"{used.memory / 1e6:.1f} MB of memory, processes: {used.processes}"
+            yield f"{name}: {used.cpu:.2f} s of processor time, {memory}"
+        else:
+            yield name
+        yield from _table([one for one in load.figures if one.plugin == name], flavour)
+    yield ""
     each, turns = load.waited / max(load.pods, 1), load.waited - load.answered
     parts = f"{turns:.1f} s for their turn, {load.answered:.1f} s for answers"
     yield f"the pods waited {load.waited:.1f} s in all, {each:.1f} s each: {parts}"
+
+
+def _table(figures: Sequence[Figures], flavour: Flavour) -> Iterator[str]:
+    """Yields the figures of a plugin, a line for each event."""
+    rows: list[list[object]] = [[*HEAD, f"p99 of {flavour.request_timeout:g} s", "late", "errors"]]
+    for one in figures:
+        times = (f"{time * 1000:.2f}" for time in (one.p50, one.p90, one.p99, one.max))
+        rows.append([one.event, one.answers, *times, f"{one.share:.1%}", one.lates, one.errors])
+    margin = "  "
+    if figures:
+        yield from (margin + line for [line] in terminal.table(rows, terminal.width(sys.stdout) - len(margin)))
 
 
 def _number(text: str) -> int:

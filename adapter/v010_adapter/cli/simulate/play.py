@@ -22,9 +22,8 @@ from nri.testing.plugin import Answer, Plugin
 from nri.testing.runtime import Outcome, Runtime
 from v010_adapter.cli.simulate.script import Script, with_progress
 from v010_adapter.cli.simulate.trial import Scratch
-from v010_adapter.cli.terminal import announce_if_slow
+from v010_adapter.cli.terminal import announce_if_slow, show
 from v010_adapter.errors import ConfigError, reason_of
-from v010_adapter.monitoring.sanitize import show
 from v010_adapter.oci.spec import apply, spec_from
 
 CONNECT_TIMEOUT = 60.0

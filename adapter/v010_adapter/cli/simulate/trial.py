@@ -12,8 +12,9 @@ from tempfile import TemporaryDirectory
 
 from nri.testing.launch import PluginFile, undisturbed
 from v010_adapter.cli.arguments import PROGRAM
+from v010_adapter.container_files.document import read_argument
 from v010_adapter.errors import ConfigError
-from v010_adapter.host import paths, trust
+from v010_adapter.host import trust
 from v010_adapter.legacy import config
 
 IDX = "00"
@@ -71,7 +72,7 @@ def plugin(
     conf_json = directory / "conf.json"
     text = json.dumps({"version": "0.1", "plugins": [{"type": path} for path in absolute]}).encode()
     if conf:
-        text, _ = paths.read_argument(conf)
+        text, _ = read_argument(conf)
         config.parse(text, conf)  # raises ConfigError if it has an error
     conf_json.write_bytes(text)
     own = {

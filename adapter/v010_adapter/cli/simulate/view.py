@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, BinaryIO, TextIO
 
 from google.protobuf.json_format import MessageToDict
 
+from nri.text import printable
 from v010_adapter.cli import terminal
 from v010_adapter.cli.simulate.play import Scene
-from v010_adapter.cli.terminal import BOLD, DIM, GREEN, RED
-from v010_adapter.monitoring.sanitize import show
+from v010_adapter.cli.terminal import BOLD, DIM, GREEN, RED, show
 from v010_adapter.oci.spec import outside_spec
 
 to_dict = partial(MessageToDict, preserving_proto_field_name=True)
@@ -24,8 +23,6 @@ to_dict = partial(MessageToDict, preserving_proto_field_name=True)
 
 EVENT_COLUMN, TIME_COLUMN = 28, 10
 MARGIN = "    "
-WIDE = 160
-"""The number of columns if neither a terminal nor COLUMNS sets it."""
 NAME_KEYS = ("destination", "path", "type", "pageSize", "name")
 _MODE = re.compile(r'("fileMode": )([0-9]+)')
 
@@ -50,12 +47,18 @@ def as_json(scene: Scene) -> dict[str, Any]:
 class TextView:
     """Lines for a terminal, coloured unless the terminal or the user refuses colours."""
 
-    def __init__(self, out: TextIO, *, full: bool = False, color: str = terminal.AUTO) -> None:
-        """Takes the stream to write to, and when to use colours. With `full`, long lines are not cut."""
+    def __init__(
+        self, out: TextIO, *, full: bool = False, color: str = terminal.AUTO, brief: Callable[[str], str] = str
+    ) -> None:
+        """Takes the stream to write to, and when to use colours.
+
+        With `full`, lines are as long as they are; without it, `brief` shortens what they say.
+        """
         self._out = out
         self._events = 0
         self._colour = terminal.are_wanted(out, color)
-        self._width = sys.maxsize if full else shutil.get_terminal_size((WIDE, 24)).columns
+        self._width = sys.maxsize if full else terminal.width(out)
+        self._brief = str if full else brief
 
     def show(self, scene: Scene) -> None:
         self._events += 1
@@ -63,14 +66,16 @@ class TextView:
         time = milliseconds(scene.seconds) if outcome.answers else ""
         took = [f"{one.plugin} {'FAILED' if one.error else milliseconds(one.seconds)}" for one in outcome.answers]
         answers = ", ".join(took) or "no plugin is subscribed"
-        self.line(f"{outcome.event:{EVENT_COLUMN}}{time:>{TIME_COLUMN}}  {answers}", None if outcome.answers else DIM)
+        text = f"{outcome.event:{EVENT_COLUMN}}{time:>{TIME_COLUMN}}  {answers}"
+        self.line(text, BOLD if outcome.answers else DIM)
         for answer in outcome.answers:
             if answer.error and answer.error != outcome.error:
                 self.line(f"{MARGIN}{answer.plugin}: {answer.error}", RED)
         if outcome.error:
             self.line(f"{MARGIN}FAILED: {outcome.error}", RED)
-        for text, style in _lines_of_changes(scene):
-            self.detail(text, style)
+        for path, value, style in _changes_of(scene):
+            place = terminal.shortened(printable(self._brief(path)), self._width // 2)
+            self.detail(f"{place}  {value}".rstrip(), style)
         for update in outcome.update:
             self.detail(f"update of {update.container_id}: {json.dumps(to_dict(update.linux.resources))}")
 
@@ -91,29 +96,32 @@ class TextView:
 
     def detail(self, text: str, style: int | None = None) -> None:
         """Writes an indented line, cut at the width of the terminal."""
-        room = self._width - len(MARGIN)
-        self.line(MARGIN + (text if len(text) <= room else text[: room - 3] + "..."), style)
+        self._write([terminal.cut(printable(MARGIN + self._brief(text)), self._width)], style)
 
-    def line(self, text: str, style: int | None = None) -> None:
-        """Writes a line. Control characters in texts of plugins are escaped."""
-        show(text, out=self._out, paint=partial(terminal.painted, style=style) if style and self._colour else None)
+    def line(self, text: str, style: int | None = None, more: int = terminal.INDENT) -> None:
+        """Writes a line, broken at the width of the terminal. Later lines are indented by `more`."""
+        self._write(terminal.wrapped(printable(self._brief(text)), self._width, more), style)
+
+    def _write(self, lines: Sequence[str], style: int | None) -> None:
+        show(*lines, out=self._out, paint=partial(terminal.painted, style=style) if style and self._colour else None)
 
 
 def milliseconds(seconds: float) -> str:
     return f"{seconds * 1000:.1f} ms"
 
 
-def _lines_of_changes(scene: Scene) -> Iterable[tuple[str, int]]:
+def _changes_of(scene: Scene) -> Iterable[tuple[str, str, int]]:
+    """Yields what is changed in the container: where, the value, and how it looks."""
     if scene.before is None or scene.after is None:
         return
     changed = changes(scene.before, scene.after)
     if not changed:
-        yield "the container is not changed", DIM
+        yield "the container is not changed", "", DIM
     for mark, path, value in changed:
-        yield f"{mark} {path}  {value}", RED if mark == "-" else GREEN
+        yield f"{mark} {path}", value, RED if mark == "-" else GREEN
     outside = to_dict(outside_spec(*([scene.outcome.adjusted] if scene.outcome.adjusted else [])))
     if outside:
-        yield f"resolved by the runtime: {json.dumps(outside)}", GREEN
+        yield "resolved by the runtime:", json.dumps(outside), GREEN
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[tuple[str, str, str]]:

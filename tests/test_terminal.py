@@ -1,0 +1,251 @@
+"""Each command is read at a terminal of 80 columns and 24 lines: it leaves no row to the terminal to break."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyte
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyte.screens import wcwidth
+
+from nri.text import printable
+from v010_adapter.cli import terminal
+
+from .daemon.process import COMMAND, MEASURED
+from .screen import COLUMNS, LINES, Terminal, at_terminal, shown
+from .sockets import bind
+from .test_outputs import ADAPTER
+
+WIDE = "日本語のコンテナ"
+"""Eight characters of two columns each."""
+NAME = "größe-" + "n" * 190 + "-end"
+"""A name of 200 characters, as of a plugin."""
+POD = f"{WIDE}-{'p' * 47}-pod"
+"""A name of 60 characters."""
+CHANGES = {
+    "plugin": "x",
+    "spec": {
+        "annotations": {f"example.com/{WIDE}": WIDE * 20, NAME: "é" * 100},
+        "mounts": [{"destination": f"/{'d' * 300}", "source": "/srv", "type": "bind", "options": ["ro", "rbind"]}],
+    },
+}
+
+
+class Extremes:
+    """Files with long and wide names, in a directory whose path has 300 characters."""
+
+    def __init__(self, root: Path) -> None:
+        self.directory = root / ("d" * 100) / ("e" * max(10, 196 - len(str(root))))
+        self.hooks = self.directory / "hooks.d"
+        self.hooks.mkdir(parents=True)
+        for name, when in (
+            ("always.json", {"always": True}),
+            (f"{NAME}.json", {"always": True, "commands": ["sh$"]}),
+            (f"{WIDE}.json", {"annotations": {f"^{WIDE * 5}$": "(a|b)" * 10}}),
+        ):
+            hook = {"path": "/bin/true", "args": ["true", f"/{WIDE}/{'a' * 290}", *["word"] * 30]}
+            text = {"version": "1.0.0", "hook": hook, "when": when, "stages": ["createRuntime", "poststop"]}
+            self.write(f"hooks.d/{name}", json.dumps(text))
+        self.write("hooks.d/bad.json", json.dumps({"version": "1.0.0", "hook": {"path": f"/{'m' * 300}"}}))
+        self.pod = self.write("pod.json", json.dumps({"name": POD, "namespace": "n" * 63, "annotations": {"b\t": "b"}}))
+        container = {"name": "c" * 63, "args": ["/bin/sh", "x" * 100], "annotations": {f"^{WIDE * 3}": WIDE * 40}}
+        self.container = self.write("container.json", json.dumps(container))
+        self.legacy = self.program("legacy", f"cat >/dev/null; echo '{json.dumps(CHANGES)}'")
+        self.ends = self.program(f"10-{NAME}", "exit 2")
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.directory / name
+        path.write_text(text)
+        return path
+
+    def program(self, name: str, script: str) -> Path:
+        path = self.write(name, f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        return path
+
+    def settings(self) -> Path:
+        """A configuration of the adapter with plugins of long names, one of which is not there."""
+        types = [NAME, str(self.legacy), f"{WIDE}-{'q' * 100}"]
+        conf = self.write("conf.json", json.dumps({"version": "0.1", "plugins": [{"type": type_} for type_ in types]}))
+        own = {
+            "legacy": {"config": str(conf), "path": [str(self.directory)], "plugins": {POD: {"standby": 1}}},
+            "hooks": {"directories": [str(self.hooks)]},
+        }
+        return self.write("own.yaml", json.dumps(own))
+
+
+@pytest.fixture(scope="module")
+def extremes(tmp_path_factory: pytest.TempPathFactory) -> Extremes:
+    return Extremes(tmp_path_factory.mktemp("x"))
+
+
+COMMANDS: dict[str, Any] = {
+    "demo": lambda _: ["demo"],
+    "match": lambda of: ["hooks", "match", "-container", of.container, "-pod", of.pod, "-directory", of.hooks],
+    "list": lambda of: ["hooks", "list", "-directory", of.hooks],
+    "simulate": lambda of: ["simulate", "-legacy", of.legacy, "-hooks", of.hooks],
+    "failing": lambda of: ["simulate", "-plugin", of.ends],
+    "load": lambda of: ["simulate", "-legacy", of.legacy, "-hooks", of.hooks, "-pods", 2],
+    "contract": lambda of: ["simulate", "-contract", of.ends],
+    "check": lambda of: ["check", "-config", of.settings()],
+    "nobody": lambda of: ["status", "-directory", of.directory / "none"],
+}
+
+
+def words_of(name: str, extremes: Extremes) -> list[str]:
+    return list(map(str, COMMANDS[name](extremes)))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_row_is_wider_than_the_terminal(name: str, extremes: Extremes) -> None:
+    seen = shown(*words_of(name, extremes))
+    assert seen.broken == []
+    assert len(seen.rows) > 3, seen.rows
+    assert "Traceback" not in "".join(seen.rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "broken"), [("x" * 80, 0), ("x" * 81, 1), ("x" * 78 + "語", 0), ("x" * 79 + "語", 1), ("é" * 80, 0)]
+)
+def test_a_row_that_the_terminal_breaks_is_seen(text: str, broken: int) -> None:
+    screen = Terminal(COLUMNS, LINES)
+    pyte.Stream(screen).feed(text)
+    assert len(screen.broken) == broken
+
+
+@pytest.mark.parametrize("name", ["match", "list", "simulate", "check"])
+def test_who_is_no_terminal_gets_whole_lines(name: str, extremes: Extremes) -> None:
+    words = [str(COMMAND), *words_of(name, extremes)]
+    env = {"PATH": os.defpath, **MEASURED}
+    done = subprocess.run(words, capture_output=True, text=True, env=env, check=False)
+    assert "…" not in done.stdout
+    assert f"{NAME}.json" in done.stdout or name == "simulate"
+    assert max(map(len, done.stdout.splitlines())) > 300
+    narrow = subprocess.run(words, capture_output=True, text=True, env={**env, "COLUMNS": "80"}, check=False)
+    assert max(map(terminal.width_of, narrow.stdout.splitlines())) <= 80
+
+
+def test_where_there_is_room_a_row_has_everything(extremes: Extremes) -> None:
+    rows = shown(*words_of("list", extremes), columns=2000).rows
+    assert any(NAME in row and "createRuntime, poststop" in row and "every container" in row for row in rows), rows
+
+
+def test_a_terminal_without_a_size_has_80_columns(extremes: Extremes) -> None:
+    with at_terminal(*words_of("list", extremes), columns=0, lines=0) as command:
+        command.terminal.resize(1000, COLUMNS)
+        assert command.until().broken == []
+
+
+# ---- what a row is made of
+
+
+@given(st.text(st.sampled_from("a ö語日é́😀ｱｱ/"), max_size=60), st.integers(8, 40))
+def test_lines_fit_and_lose_no_word_that_has_room(text: str, room: int) -> None:
+    lines = terminal.wrapped(text, room)
+    assert all(terminal.width_of(line) <= room for line in lines)
+    words = text.split(" ")
+    if all(terminal.width_of(word) <= room // 2 for word in words):
+        assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+    assert terminal.width_of(terminal.shortened(text, room)) <= room
+    assert terminal.width_of(terminal.cut(text, room)) <= room
+
+
+@given(st.characters(exclude_categories=["Mc", "Sk"]))
+def test_a_character_is_as_wide_as_a_terminal_says(character: str) -> None:
+    text = printable(character)
+    if text == character:
+        assert wcwidth(character) <= terminal.width_of(character)
+
+
+def test_a_table_without_room_loses_what_tells_nothing_then_parts_of_names() -> None:
+    head, row = ("NAME", "A", "B", "C"), ("n" * 30, 7, 0, "-")
+    whole = [line for [line] in terminal.table([head, row], 80)]
+    assert whole[1].split() == ["n" * 30, "7", "0", "-"]
+    for room in (39, 38, 20, 12):
+        narrow = [line for [line] in terminal.table([head, row], room)]
+        assert max(map(len, narrow)) <= room
+        assert narrow[0].split() == (["NAME", "A", "B", "C"] if room == 39 else ["NAME", "A"])
+    assert narrow[1].split() == ["nnn…nnnnn", "7"]
+
+
+def test_a_text_is_beside_its_row_or_below() -> None:
+    rows = [("yes", "a.json", "one two three four five six seven eight nine ten")]
+    beside, below = (list(terminal.table(rows, room, names=2, text=True, has_head=False)) for room in (50, 40))
+    assert beside == [["yes  a.json  one two three four five six seven", "             eight nine ten"]]
+    assert below == [["yes  a.json", "    one two three four five six seven", "    eight nine ten"]]
+
+
+# ---- status
+
+
+@contextmanager
+def adapters(directory: Path, told: dict[str, Any]) -> Iterator[None]:
+    """An adapter that shows this state to whoever asks."""
+
+    def serve() -> None:
+        while True:
+            try:
+                asker, _ = listener.accept()
+            except OSError:
+                return
+            with asker:
+                asker.sendall(json.dumps(told).encode())
+
+    directory.mkdir(mode=0o700)
+    with socket.socket(socket.AF_UNIX) as listener:
+        bind(listener, directory / "status-1")
+        listener.listen()
+        serving = threading.Thread(target=serve, daemon=True)
+        serving.start()
+        yield
+        listener.shutdown(socket.SHUT_RDWR)
+        serving.join()
+
+
+STATE = ADAPTER | {
+    "programs": {name: ADAPTER["programs"]["a"] | {"last_error": f"{WIDE * 20} {'e' * 200}"} for name in (NAME, POD)},
+    "hooks": {f"/etc/{WIDE}/{'h' * 300}/{number}.json": number for number in range(30)},
+    "standby": {NAME: {"waiting": 0, "off": "reason " * 20}},
+    "holds": {"held": [{"since": 1, "plugin": NAME, "what": f"container {POD}"}]},
+    "notes": [f"{WIDE * 30} {NAME}"],
+    "faults": ["\x1b[2J" * 30, "word " * 40],
+}
+
+
+def test_status_has_no_row_that_is_wider_than_the_terminal(tmp_path: Path) -> None:
+    with adapters(tmp_path / "state", STATE):
+        seen = shown("status", "-directory", tmp_path / "state")
+    assert seen.broken == []
+    assert len(seen.rows) > 50
+
+
+def test_watching_fills_the_terminal_and_no_more(tmp_path: Path) -> None:
+    with (
+        adapters(tmp_path / "state", STATE),
+        at_terminal("status", "-watch", "-directory", tmp_path / "state") as command,
+    ):
+        seen = command.until(lambda rows: "more lines" in rows[-1])
+        assert seen.broken == []
+        assert seen.rows[0].endswith("every 2 s")
+        assert seen.rows[2].startswith("v010-adapter 1, pid 7")
+        assert len(seen.rows) == LINES - 1
+        command.process.send_signal(signal.SIGINT)
+        command.until()
+
+
+def test_waiting_says_for_what_and_how_long(tmp_path: Path) -> None:
+    waits = ["status", "-wait", "60", "-directory", str(tmp_path / "state")]
+    with adapters(tmp_path / "state", STATE | {"state": "connecting"}), at_terminal(*waits) as command:
+        seen = command.until(lambda rows: " of 60: connecting" in rows[0])
+        assert (len(seen.rows), seen.broken) == (1, [])
