@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -56,7 +56,7 @@ def _play(faults: dict[str, tuple[Callable[[], object], set[str]]], *, redundant
         found = _row(load, fault)
         kinds = Counter(kind for kind, _ in found)
         told = ", ".join(f"{many} {kind}" for kind, many in sorted(kinds.items())) or "nothing"
-        memory = ", ".join("{:.1f} / {:.1f} MB".format(*(x / 1e6 for x in k8s.memory(pod))) for pod in k8s.adapters())
+        memory = ", ".join(filter(None, map(_memory, k8s.adapters())))
         counts = f"{k8s.count('create', load)} creates, load {os.getloadavg()[0]:.0f}; peak and rss: {memory}"
         k8s.say(f"| {name}{' (redundant)' * redundant} | {counts} | {told} |")
         yield from (f"{name}: {kind}" for kind in kinds.keys() - allowed)
@@ -64,6 +64,13 @@ def _play(faults: dict[str, tuple[Callable[[], object], set[str]]], *, redundant
     k8s.uninstall()
     k8s.shell(f"umount {STATE}")
     yield from (f"left: {thing}" for thing in k8s.footprint() - before if not thing.startswith(STATE))
+
+
+def _memory(pod: str) -> str:
+    with suppress(HarnessError):  # it may be about to end
+        peak, resident = k8s.memory(pod)
+        return f"{peak / 1e6:.1f} / {resident / 1e6:.1f} MB"
+    return ""
 
 
 def _row(load: str, fault: Callable[[], object]) -> set[tuple[str, str]]:

@@ -315,9 +315,9 @@ def judge(*names: str, since: float = 0, with_hooks: bool = False) -> set[tuple[
     ended = {line.id: line.at for line in reversed(lines("runc", *names, since=since)) if line.word == "delete"}
     started = {line.id for line in lines("runc", *names, since=since) if line.word == "start"}
     homes = dict(line.split() for line in (EVIDENCE / "sandboxes").read_text().splitlines())
-    used = {homes[id_] for id_ in started if homes[id_] != id_}
+    used = {homes.get(id_) for id_ in started if homes.get(id_) != id_}
     hooked = {line.id for line in lines("mark", "-")}
-    found = {("no hook", id_) for id_ in started - hooked if with_hooks and homes[id_] != id_}
+    found = {("no hook", id_) for id_ in started - hooked if with_hooks and homes.get(id_) != id_}
     for plugin in PLUGINS:
         runs: dict[str, list[Line]] = {id_: [] for id_ in started}
         for line in lines(plugin, *names, since=since):
