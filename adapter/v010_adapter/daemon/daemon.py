@@ -111,7 +111,7 @@ class Daemon:
         self._joins = 0
         self._joined_at: float | None = None
         self._wait, self._reason = FIRST_WAIT, ""
-        """The seconds before the next attempt to join, and why the last one has failed, which the log has once."""
+        """The seconds before the next attempt to join; and why the last one has failed."""
         self._trunk: ConnectedSocket | None = None
         self._stub: Stub | None = None
         self._timer = NO_TIMER
@@ -182,8 +182,8 @@ class Daemon:
         stub.register()
 
     def _try_later(self, error: NRIError | None = None) -> None:
-        """Tries again after a wait; logs the first failure only."""
-        if error is not None and not self._reason:
+        """Tries again after a wait; logs a failure if it is not the one before."""
+        if error is not None and str(error) != self._reason:
             self._enter(ConnectionState.APART)
             log.warning("%s: the adapter keeps trying to join", error)
             self._reason = str(error)
