@@ -2,6 +2,8 @@
 
 A delete runs without an event when Synchronize shows that the pod or container has gone, when a pod's process ends
 unannounced, when the creation was refused or the pod removed, and when the plugin could not be started before.
+`FirstStart` says what is owed a delete without a create here. `listed_by` and `due` compare a Synchronize with what is
+owed; they are pure.
 """
 
 from __future__ import annotations
