@@ -29,7 +29,6 @@ PAUSE = 0.5
 OTHER_SCREEN, OWN_SCREEN, CLEAR = "\033[?1049h", "\033[?1049l", "\033[H\033[J"
 """Switch a terminal to another screen, switch it back, and clear the screen."""
 HEALTHY, FAULTS, NOBODY = 0, 1, 3
-NONE: Mapping[str, str] = MappingProxyType({})
 
 
 def parser() -> Parser:
