@@ -70,7 +70,7 @@ def _end(number: int, _: object) -> None:
 
 
 def _is_one_terminal() -> bool:
-    """Whether stdout and stderr are the same file, such as a terminal: then plugins would print between our lines."""
+    """Whether stdout and stderr are the same file, such as a terminal: then plugins would print between the lines."""
     try:
         return os.path.sameopenfile(1, 2)
     except OSError:  # one of them is closed
