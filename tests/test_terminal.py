@@ -128,13 +128,11 @@ def test_a_row_that_the_terminal_breaks_is_seen(text: str, broken: int) -> None:
 @pytest.mark.parametrize("name", ["match", "list", "simulate", "check"])
 def test_who_is_no_terminal_gets_whole_lines(name: str, extremes: Extremes) -> None:
     words = [str(COMMAND), *words_of(name, extremes)]
-    env = {"PATH": os.defpath, **MEASURED}
+    env = {"PATH": os.defpath, "COLUMNS": "80", **MEASURED}  # as some shells export it
     done = subprocess.run(words, capture_output=True, text=True, env=env, check=False)
     assert "…" not in done.stdout
     assert f"{NAME}.json" in done.stdout or name == "simulate"
     assert max(map(len, done.stdout.splitlines())) > 300
-    narrow = subprocess.run(words, capture_output=True, text=True, env={**env, "COLUMNS": "80"}, check=False)
-    assert max(map(terminal.width_of, narrow.stdout.splitlines())) <= 80
 
 
 def test_where_there_is_room_a_row_has_everything(extremes: Extremes) -> None:

@@ -60,11 +60,11 @@ def are_wanted(out: TextIO, when: str = AUTO) -> bool:
 
 
 def width(out: TextIO) -> int:
-    """Returns the width that lines may have: that of COLUMNS, else that of a terminal; else there is no limit."""
+    """Returns the width of a terminal, which COLUMNS overrides. Elsewhere, lines have no limit: scripts read them."""
     columns = os.environ.get("COLUMNS", "")
-    if columns.isdecimal() and int(columns):
-        return int(columns)
     try:
+        if out.isatty() and columns.isdecimal() and int(columns):
+            return int(columns)
         return os.get_terminal_size(out.fileno()).columns or USUAL_WIDTH
     except (OSError, ValueError):  # no terminal, or closed
         return sys.maxsize
