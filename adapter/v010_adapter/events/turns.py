@@ -44,7 +44,8 @@ skip an end: the others may have ended themselves, and the deletes are owed. The
 that is younger than `Turn.quiet_at`, which may be one of a later event. An adapter that hangs keeps its lock: the
 adapter that gets the event next waits until its own deadline, then `onFailure` decides. An adapter that is alone, by
 fact 3, writes no notes. It knows that by one `stat` at each event with work: each adapter that joins makes the file
-longer.
+longer. After the others have gone, it still looks for their notes at its first event: they may have answered that
+event, and the runtime asks this adapter afterwards, however much later.
 
 Creates and deletes are not decided here. The record of an id (`state.ledger`) has the creates without a delete. It is
 read under the id's lock, so a delete runs once, whoever asks for it: an event, a Synchronize, the end of a process.
@@ -386,15 +387,15 @@ class Turns:
         return Turn(method, pod, id_, now, quiet_at, deadline=deadline, floor=floor, later=self._floor)
 
     def is_shared(self, turn: Turn) -> bool:
-        """Whether other adapters may have got an event. One that has just gone may have begun it."""
-        return self.look() or turn.quiet_at < self._looked_at
+        """Whether other adapters may have got an event. One that has gone may have begun the first event after that."""
+        return self.look() or turn.quiet_at < self._looked_at or turn.floor < self._looked_at
 
     def others_got(self, turn: Turn) -> bool:
         """Whether other adapters have got an event that this one has read too late.
 
         A note that they have written for it is not for the next event of that name.
         """
-        if not self.is_shared(turn):
+        if not (self.look() or turn.quiet_at < self._looked_at):
             return False
         turn.is_late = True
         note = self._note_of(turn)
@@ -409,7 +410,7 @@ class Turns:
         """
         if not self.lock(turn.pod, turn.id):
             return None
-        if not (self.look() or turn.quiet_at < self._looked_at):
+        if not self.is_shared(turn):
             turn.fate = MINE
             return MINE
         note = self._note_of(turn)
