@@ -27,7 +27,7 @@ from v010_adapter.base.loop import Loop
 from v010_adapter.errors import NotAdjustable, Oversized
 from v010_adapter.events.work import PluginWork, WorkTools
 from v010_adapter.hooks.facts import facts
-from v010_adapter.hooks.match import NamedHook
+from v010_adapter.hooks.match import Matcher, NamedHook
 from v010_adapter.hooks.model import Hook, When
 from v010_adapter.legacy import request, result
 from v010_adapter.legacy.config import Entry
@@ -35,7 +35,7 @@ from v010_adapter.legacy.create_answer import CreateAnswerBuilder
 from v010_adapter.legacy.pending_updates import PendingUpdates
 from v010_adapter.legacy.plugins import LegacyPlugins
 from v010_adapter.legacy.request import MOST_KEPT
-from v010_adapter.monitoring.log_handlers import LineFormatter
+from v010_adapter.monitoring.logs import LineFormatter
 from v010_adapter.oci import sizes
 from v010_adapter.oci.spec import adjustment, apply, spec_from
 from v010_adapter.programs.process import Runner
@@ -43,7 +43,6 @@ from v010_adapter.settings import LegacySettings
 from v010_adapter.state.ledger import SLICE, Ledger
 
 from .alone import Alone, Nowhere, PluginServing
-from .hooks.whole import matcher_of
 from .large import FIELDS, creation
 from .processes import SteppedLoop
 
@@ -112,7 +111,7 @@ def at_edit(creation: api.CreateContainerRequest) -> Callable[[], object]:
 
 
 def matching(creation: api.CreateContainerRequest) -> Callable[[], object]:
-    matcher = matcher_of([NamedHook("a", "a", Hook("/bin/true", (), (), None, CONDITIONS, ("poststop",)))])
+    matcher = Matcher([NamedHook("a", "a", Hook("/bin/true", (), (), None, CONDITIONS, ("poststop",)))])
     return lambda: matcher.match(facts(creation.pod, creation.container))
 
 

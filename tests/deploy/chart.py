@@ -1,9 +1,11 @@
-"""The Helm chart's files. `python -m tests.deploy.chart` writes what others determine: formats, and the table."""
+"""The Helm chart's files. `python -m tests.deploy.chart` writes what others determine: formats, comments, the table."""
 
 from __future__ import annotations
 
 import functools
 import json
+import re
+import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,8 @@ import v010_adapter
 CHART = Path(__file__).resolve().parents[2] / "deploy/helm/nri-v010-adapter"
 
 
-README, SCHEMA = CHART / "README.md", CHART / "values.schema.json"
+README, SCHEMA, VALUES = CHART / "README.md", CHART / "values.schema.json", CHART / "values.yaml"
+WIDTH = 120
 FORMATS = {"hook100": "hooks/schemas/hook-1.0.0.json", "hook010": "hooks/schemas/hook-0.1.0.json"}
 FORMATS |= {"conf": "legacy/schemas/conf.json"}
 """The formats of the files that the values have in them, by their names in the schema of the values."""
@@ -30,7 +33,7 @@ def schema() -> dict[str, Any]:
 @functools.cache
 def values() -> dict[str, Any]:
     """Returns the default values."""
-    loaded: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
+    loaded: dict[str, Any] = yaml.safe_load(VALUES.read_text())
     return loaded
 
 
@@ -72,10 +75,29 @@ def _rows(of: Mapping[str, Any], defaults: Mapping[str, Any], path: str = "") ->
             yield from _rows(value, defaults[key], f"{path}{key}.")
 
 
+def commented() -> str:
+    """Returns the default values, each with its meaning, as `helm show values` prints them."""
+    title = "# What each value means, and its default. README.md explains more."
+    return "\n".join([title, *_commented(schema(), values(), ""), ""])
+
+
+def _commented(of: Mapping[str, Any], defaults: Mapping[str, Any], indent: str) -> Iterator[str]:
+    for key, value in of["properties"].items():
+        if "description" in value:
+            meaning = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", value["description"])
+            yield from textwrap.wrap(meaning, WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ")
+            shown = yaml.safe_dump(defaults[key], default_flow_style=True, sort_keys=False, width=1 << 20)
+            yield f"{indent}{key}: {shown.splitlines()[0]}"
+        else:
+            yield f"{indent}{key}:"
+            yield from _commented(value, defaults[key], f"{indent}  ")
+
+
 def _write() -> None:
     whole = schema()
     whole["definitions"] |= formats()
     SCHEMA.write_text(json.dumps(whole, indent=2) + "\n")
+    VALUES.write_text(commented())
     text = README.read_text()
     README.write_text(text[: text.index("| value |")] + table() + "\n")
 

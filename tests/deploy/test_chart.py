@@ -28,7 +28,7 @@ from tests.test_settings import VALUES
 from v010_adapter import __version__, settings
 from v010_adapter.cli import systems
 
-from .chart import CHART, formats, schema, table, values
+from .chart import CHART, commented, formats, schema, table, values
 
 ROOT = Path(__file__).parents[2]
 KUSTOMIZE = CHART.parents[1] / "kustomize"
@@ -43,7 +43,10 @@ WRONG: list[tuple[dict[str, object], str]] = [  # values, and what the error nam
     ({"profile": "all"}, "profile"),
     ({"hooks": {"files": {"x.txt": {}}}}, "x.txt"),
     ({"legacy": {"conf": {"version": "0.1"}}}, "profile"),
-    ({"metrics": {"enabled": False, "podMonitor": True}}, "enabled"),
+    ({"metrics": {"enabled": False, "podMonitor": {"enabled": True}}}, "enabled"),
+    ({"metrics": {"enabled": False, "alerts": {"enabled": True}}}, "enabled"),
+    ({"metrics": {"podMonitor": {"interval": "30"}}}, "interval"),
+    ({"commonLabels": {"app.kubernetes.io/instance": "x"}}, "commonLabels"),
     ({"updateStrategy": {"maxNodes": 0}}, "maxNodes"),
     ({"terminationGracePeriodSeconds": 5}, "terminationGracePeriodSeconds"),
     ({"nri": {"socketDirectory": "/"}}, "socketDirectory"),
@@ -62,7 +65,7 @@ WRONG: list[tuple[dict[str, object], str]] = [  # values, and what the error nam
     ({"config": {"legacy": {"timeout": 1e21}}}, "timeout"),  # helm writes 1e+21: a text for the adapter
     ({"hooks": {"files": {"x.json": {**HOOK, "when": {"annotations": {"(": "x"}}}}}}, "annotations"),
     ({"hooks": {"files": {"x.json": {**OLD_HOOK, "cmds": ["x", "*"]}}}}, "cmds"),
-    ({"profile": "legacy", "metrics": {"enabled": True, "podMonitor": True, "address": ""}}, "address"),
+    ({"profile": "legacy", "metrics": {"enabled": True, "podMonitor": {"enabled": True}, "address": ""}}, "address"),
     ({"image": {"digest": "sha256:0"}}, "digest"),
     ({"hooks": {"configMap": "own", "files": {"x.json": HOOK}}}, "files"),
     ({"profile": "legacy", "networkPolicy": {"enabled": True}}, "profile"),  # the node's network has none
@@ -95,8 +98,9 @@ def test_a_wrong_value_is_named() -> None:
 
 def test_the_default_values_and_what_belongs_together_are_valid() -> None:
     legacy: dict[str, object] = {"profile": "legacy", "legacy": {"conf": CONF}}
-    monitored = {"metrics": {"enabled": True, "podMonitor": True, "alerts": True}}
-    of_node = {"profile": "legacy", "metrics": {"enabled": True, "podMonitor": True, "address": "::"}}
+    pod_monitor = {"enabled": True, "labels": {"release": "x"}, "interval": "1m30s"}
+    monitored = {"metrics": {"enabled": True, "podMonitor": pod_monitor, "alerts": {"enabled": True}}}
+    of_node = {"profile": "legacy", "metrics": {"enabled": True, "podMonitor": pod_monitor, "address": "::"}}
     hooks: dict[str, object] = {"hooks": {"files": {"a.json": HOOK, "old.json": OLD_HOOK}, "nodeDirectories": ["/"]}}
     places = {"nri": {"socketDirectory": "/run/.nri/"}, "hooks": {"nodeDirectories": ["/usr/", "/etc/..hooks"]}}
     precreate = {"config": {"hooks": {"precreate": True}}, "hooks": {"files": {"x.json": PRECREATE}}}
@@ -139,10 +143,31 @@ def test_the_chart_takes_each_of_the_events_at_which_a_plugin_may_run() -> None:
         assert allows("legacy.plugins.a.events", [event]) is is_taken, event
 
 
-def test_the_formats_of_files_and_the_table_of_values_are_as_they_are_written() -> None:
+def test_the_formats_of_files_and_the_table_and_comments_of_values_are_as_they_are_written() -> None:
     """`python -m tests.deploy.chart` writes them."""
     assert {name: schema()["definitions"][name] for name in formats()} == formats()
     assert table() in (CHART / "README.md").read_text()
+    assert commented() == (CHART / "values.yaml").read_text()
+
+
+def test_a_limit_of_memory_that_kills_the_adapter_at_its_start_is_refused() -> None:
+    less: tuple[object, ...] = ("16Mi", "63.9Mi", "67M", "0.05Gi", "65535Ki", "67108863", "60000k", "1e7", 1 << 24)
+    enough: tuple[object, ...] = (
+        "64.5Mi",
+        "100Mi",
+        "68M",
+        "0.5Gi",
+        "1G",
+        "2Ti",
+        "100000Ki",
+        "68000000",
+        "1e9",
+        1 << 26,
+    )
+    for limits in (less, enough):
+        for memory in limits:
+            found = errors({"resources": {"limits": {"memory": memory}}})
+            assert any("memory" in error for error in found) is (limits is less), memory
 
 
 def test_in_the_profile_legacy_the_namespace_of_the_release_is_exempt() -> None:
@@ -168,7 +193,7 @@ def test_in_the_profile_hooks_the_pod_does_not_see_the_whole_node() -> None:
     (pod,) = (one["spec"]["template"]["spec"] for one in objects if one["kind"] == "DaemonSet")
     seen = {volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume}
     assert seen == {"/var/run/nri", "/run/nri-v010-adapter", "/etc/containers/oci/hooks.d", "/usr", "/bin", "/opt"}
-    assert (CHART / "values.yaml").read_text().count("nodeDirectories: []") == 1
+    assert values()["hooks"]["nodeDirectories"] == []
 
 
 HELM = shutil.which("helm") or shutil.which("helm", path=f"{os.environ.get('K8S', '')}/bin")
@@ -213,6 +238,41 @@ def test_a_directory_of_the_socket_that_somebody_has_named_is_not_made() -> None
     assert types[1] == {"path": "/run/misspelt", "type": "Directory"}
 
 
+@pytest.mark.skipif(not HELM, reason="no helm, in the PATH or in K8S/bin")
+def test_a_redundant_instance_is_in_a_daemonset_that_has_other_pods_and_the_same_work() -> None:
+    first, second = (one for one in listed("--set", "redundant=true") if one["kind"] == "DaemonSet")
+    assert (first["metadata"]["name"], second["metadata"]["name"]) == ("x", "x-second")
+    for one in (first, second):
+        selected = one["spec"]["selector"]["matchLabels"]
+        assert selected.items() <= one["spec"]["template"]["metadata"]["labels"].items()
+    assert first["spec"]["selector"] != second["spec"]["selector"]
+    assert first["spec"]["template"]["spec"] == second["spec"]["template"]["spec"]
+
+
+@pytest.mark.skipif(not HELM, reason="no helm, in the PATH or in K8S/bin")
+def test_labels_names_variables_and_volumes_are_where_the_values_want_them() -> None:
+    monitoring = "metrics.enabled=true,metrics.address=::,metrics.podMonitor.enabled=true,metrics.alerts.enabled=true"
+    labels = "commonLabels.a=common,podLabels.a=pod,metrics.podMonitor.labels.a=monitor,metrics.dashboard.enabled=true"
+    more = "extraEnv[0].name=TZ,extraVolumes[0].name=v,extraVolumeMounts[0].name=v,extraVolumeMounts[0].mountPath=/v"
+    found = listed("--set", f"profile=legacy,nameOverride=other,{monitoring},{labels},{more}")
+    assert all(one["metadata"]["name"].removeprefix("default-").startswith("other") for one in found)
+    by_kind = {one["kind"]: one for one in found}
+    values = {kind: one["metadata"]["labels"]["a"] for kind, one in by_kind.items()}
+    assert {**values, "PodMonitor": ""} == {**dict.fromkeys(values, "common"), "PodMonitor": ""}
+    assert values["PodMonitor"] == "monitor"
+    template = by_kind["DaemonSet"]["spec"]["template"]
+    assert template["metadata"]["labels"]["a"] == "pod"
+    (adapter,) = template["spec"]["containers"]
+    assert (adapter["env"], template["spec"]["volumes"][-1]) == ([{"name": "TZ"}], {"name": "v"})
+    assert adapter["volumeMounts"][-1] == {"name": "v", "mountPath": "/v"}
+    assert template["spec"]["serviceAccountName"] == by_kind["ServiceAccount"]["metadata"]["name"] == "other"
+    (endpoint,) = by_kind["PodMonitor"]["spec"]["podMetricsEndpoints"]
+    assert {"regex": "pod|container", "action": "labeldrop"} in endpoint["relabelings"]
+    sets = [rule["expr"] for rule in by_kind["PrometheusRule"]["spec"]["groups"][0]["rules"] if "kube_" in rule["expr"]]
+    assert all('daemonset=~"other(-second)?"' in query for query in sets)
+    assert "ServiceAccount" not in objects("--set", "serviceAccountName=own")
+
+
 def rendered(*words: str) -> dict[str, Any]:
     """The DaemonSet's pod as helm renders it without a cluster."""
     found: dict[str, Any] = objects(*words)["DaemonSet"]["spec"]["template"]["spec"]
@@ -221,9 +281,14 @@ def rendered(*words: str) -> dict[str, Any]:
 
 def objects(*words: str) -> dict[str, Any]:
     """What helm renders without a cluster, by its kind: the last one of each."""
+    return {one["kind"]: one for one in listed(*words)}
+
+
+def listed(*words: str) -> list[dict[str, Any]]:
+    """What helm renders without a cluster."""
     line = [str(HELM), "template", "x", str(CHART), "--kube-version", "1.34", "--skip-tests", *words]
     done = subprocess.run(line, check=True, capture_output=True, text=True)
-    return {one["kind"]: one for one in yaml.safe_load_all(done.stdout) if one}
+    return [one for one in yaml.safe_load_all(done.stdout) if one]
 
 
 def test_the_chart_knows_the_systems_that_the_adapter_knows() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from v010_adapter.host import paths
 
-from .hookdirs import PROGRAM, Scene, hooks, in_force, later, opened, problems, text, unread
+from .hookdirs import PROGRAM, Scene, in_force, later, opened, problems, text, unread
 
 
 @pytest.mark.parametrize("before", [None, text("site")], ids=["new", "good before"])
@@ -86,16 +86,6 @@ def test_a_change_that_leaves_size_and_times_counts_and_one_that_changes_no_hook
     (tmp_path / "bad.json").write_bytes(b"{")
     assert directories.current() is matcher
     assert list(directories.problems) == [str(tmp_path / "bad.json")]
-
-
-def test_while_it_reads_in_steps_the_version_before_stays_in_force_until_the_new_one_is_whole(tmp_path: Path) -> None:
-    directories = opened(tmp_path)
-    for number in range(5):
-        (tmp_path / f"{number}.json").write_bytes(text(number, when=f'{{"commands": ["a{number}", "b{number}"]}}'))
-    assert directories.has_changed()
-    seen = [len(hooks(directories.matcher)) for _ in directories.read()]
-    assert len(seen) == 5 + 10 + 10, "one for each file, one for each pattern to check it, and one to compile it"
-    assert (set(seen), len(hooks(directories.matcher))) == ({0}, 5)
 
 
 # ---- programs

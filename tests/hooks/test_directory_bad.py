@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from v010_adapter.hooks import model
-from v010_adapter.hooks.match import Matcher
+from v010_adapter.hooks import directory, model
 from v010_adapter.host import paths
 
 from .hookdirs import Scene, in_force, later, opened, problems, text
@@ -132,7 +131,7 @@ def test_a_bug_costs_neither_other_files_nor_what_was_in_force(
     with monkeypatch.context() as patch:
         parse = model.parse
         patch.setattr(model, "parse", lambda content, **_: parse(content) if len(content) > 9 else 1 // 0)
-        patch.setattr(Matcher, "compile", lambda matcher: 1 // 0)
+        patch.setattr(directory, "Matcher", lambda hooks: 1 // 0)
         assert in_force(directories) == {"good.json": "1"}
         assert problems(directories).keys() == {"z.json"}
     assert caplog.text.count("Traceback") == 2

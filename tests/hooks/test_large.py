@@ -26,7 +26,6 @@ from v010_adapter.settings import HooksSettings
 
 from ..processes import SteppedLoop, children, open_descriptors
 from .hookdirs import text
-from .whole import matcher_of
 
 ALWAYS, COMMANDS, PAIRS, BINDS = (
     '{"always": true}',
@@ -117,7 +116,7 @@ PAIR_LIMIT = 60_000
 def test_what_is_matched_at_once_matches_few_pairs(number: int, texts: str) -> None:
     """A short text costs few steps of RE2, and more time for its calls."""
     pairs = tuple((f"|{each}", "") if texts == "keys" else ("", f"|{each}") for each in range(number))
-    matcher = matcher_of([NamedHook("a", "a", Hook("/a", (), (), None, When(annotations=pairs), ("poststop",)))])
+    matcher = Matcher([NamedHook("a", "a", Hook("/a", (), (), None, When(annotations=pairs), ("poststop",)))])
     assert matcher.work(short_annotations(PAIR_LIMIT // number + 1)) > bridge.MAX_WORK
 
 

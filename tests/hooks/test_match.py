@@ -16,14 +16,12 @@ from v010_adapter.cli.check import faults
 from v010_adapter.cli.hooks.explain import explain
 from v010_adapter.hooks import match
 from v010_adapter.hooks.facts import Facts
-from v010_adapter.hooks.match import NamedHook
-from v010_adapter.hooks.model import Hook, When
+from v010_adapter.hooks.match import Matcher, NamedHook
+from v010_adapter.hooks.model import Hook, When, parse
 from v010_adapter.hooks.patterns import Patterns
-from v010_adapter.hooks.steps import finish
 
 from ..peers import hook_cases
 from .real_files import CONTAINERS, FILES, installed
-from .whole import matcher_of, parse
 
 
 def named(file: str, when: When) -> NamedHook:
@@ -44,7 +42,7 @@ def container(
 
 def verdict(of: NamedHook, facts: Facts) -> tuple[bool | None, str]:
     """Whether the hook matches and why; both ways to ask must agree."""
-    matcher = matcher_of([of])
+    matcher = Matcher([of])
     [decision] = explain(matcher, facts)
     assert matcher.match(facts) == ([of] if decision.matched else [])
     return decision.matched, decision.reason
@@ -126,7 +124,7 @@ ORDERS = [
 def test_hooks_come_in_the_order_of_their_names_lower_cased_as_go_does() -> None:
     for names in ORDERS:
         expected = [f"{name}.json" for name in names]
-        matcher = matcher_of(hook(name, always=True) for name in reversed(expected))
+        matcher = Matcher(hook(name, always=True) for name in reversed(expected))
         assert files(matcher.match(container())) == expected
         assert files(rule.named for rule in matcher.rules) == expected
 
@@ -135,7 +133,7 @@ def test_hooks_come_in_the_order_of_their_names_lower_cased_as_go_does() -> None
 def test_a_file_of_another_project(content: dict[str, Any], letters: str, placeholders: list[str]) -> None:
     """Which containers get the hook, and what `check` says of the file and of its template."""
     text = json.dumps(installed(content)).encode()
-    matcher = matcher_of([NamedHook("x.json", "", parse(text, precreate=True))])
+    matcher = Matcher([NamedHook("x.json", "", parse(text, precreate=True))])
     assert "".join(letter for letter, facts in CONTAINERS.items() if matcher.match(facts)) == letters
     told = [entry.message for entry in faults.find(json.dumps(content).encode(), "x.json")]
     of_template = [message for message in told if message.endswith("is a placeholder that nobody has replaced")]
@@ -192,7 +190,7 @@ def holds(when: When, facts: Facts) -> bool:
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 def test_together_hooks_match_as_each_would_alone_every_time(whens: list[When], containers: list[Facts]) -> None:
     hooks = [named(f"{number:02}.json", when) for number, when in enumerate(whens)]
-    matcher = matcher_of(hooks)
+    matcher = Matcher(hooks)
     for facts in containers:
         expected = [each for each in hooks if holds(each.hook.when, facts)]
         for _ in range(REPEATED):
@@ -205,14 +203,12 @@ def test_together_hooks_match_as_each_would_alone_every_time(whens: list[When], 
 def test_patterns_with_more_literals_than_one_filter_holds_are_all_found() -> None:
     random = Random(1)  # noqa: S311 - the same each time
     literals = ["".join(random.choices("abcdefghij.", k=2000)) for _ in range(60)]
-    together = Patterns()
-    finish(together.add(literals))
+    together = Patterns(literals)
     assert all(literal in together.find(literal) for literal in literals)
     # One that requires more than a filter can look for is found alone.
     long = ["x".join(random.choices("bcdefghij", k=700)) for _ in range(20)]
     large = f"({'|'.join(long)})$"
-    together = Patterns()
-    finish(together.add([large, "a$"]))
+    together = Patterns([large, "a$"])
     assert [together.find(f"<{long[3]}{end}") for end in ("a", "")] == [{"a$"}, {large}]
 
 
@@ -221,7 +217,7 @@ def test_only_short_keys_without_a_pattern_are_remembered_and_not_too_many(monke
     find = Patterns.find
     monkeypatch.setattr(Patterns, "find", lambda self, text: asked.append(text) or find(self, text))  # type: ignore[func-returns-value]
     monkeypatch.setattr(match, "USUAL_KEYS", 3)
-    matcher = matcher_of([hook(annotations={"^a$": "^b$"})])
+    matcher = Matcher([hook(annotations={"^a$": "^b$"})])
     long = "x" * (match.USUAL_KEY + 1)
 
     def looked_for(*keys: str) -> set[str]:

@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from v010_adapter.hooks.decode import HookError
-from v010_adapter.hooks.model import STAGES, Hook, When
-
-from .whole import parse
+from v010_adapter.hooks.model import STAGES, Hook, When, parse
 
 
 def current(when: str = "{}", hook: str = '{"path":"/a"}', stages: str = "[]", more: str = "") -> bytes:

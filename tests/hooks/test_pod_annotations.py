@@ -12,13 +12,12 @@ from nri import api
 from nri.deferred import in_turn
 from nri.runtimes import Runtime
 from v010_adapter.events.hooks import HookBridge
-from v010_adapter.hooks.match import NamedHook
+from v010_adapter.hooks.match import Matcher, NamedHook
 from v010_adapter.hooks.model import Hook, When
 from v010_adapter.programs.process import Runner
 from v010_adapter.settings import HooksSettings
 
 from .hookdirs import Watching, text
-from .whole import matcher_of
 
 DEVICES = '{"annotations": {"^org[.]qm[.]": "^true$"}}'
 OF_POD = {"org.qm.kvm": "true", "org.qm.tty": "false", "org.qm.set": "true", "other": "true"}
@@ -51,7 +50,7 @@ def test_with_the_setting_a_container_gets_those_that_its_hooks_match_and_that_i
 def test_a_pair_of_patterns_matches_one_annotation() -> None:
     hook = Hook("/x", (), (), None, When(annotations=(("a", "1"), ("b", "2"))), ("poststop",))
     chosen = [NamedHook("x", "x", hook)]
-    matcher = matcher_of(chosen)
+    matcher = Matcher(chosen)
     assert matcher.deciding(chosen, {"a": "2", "b": "1", "ab": "2"}) == {"ab": "2"}
     assert matcher.deciding([], {"a": "1"}) == {}
 

@@ -8,8 +8,8 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.hooks.whole import parse
 from v010_adapter.cli.check import faults
+from v010_adapter.hooks.model import parse
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "hooks.d"

@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import v010_adapter
-from tests.hooks.whole import parse
 from v010_adapter.base import gojson
 from v010_adapter.cli.check import faults
 from v010_adapter.errors import ConfigError
 from v010_adapter.hooks.decode import HookError
+from v010_adapter.hooks.model import parse
 from v010_adapter.legacy import config, result
 
 PACKAGE = Path(v010_adapter.__file__).parent

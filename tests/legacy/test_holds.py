@@ -25,7 +25,8 @@ SCENARIOS = {
         "logs ; counts runs=2; stop c1 -> ok"
     ),
     "what cannot be held when its time is nearly up has the rest of it": (
-        "can hold; plugins a=hold; create c1; a holds; +1.7; cannot hold; +0.05; it is pending; let a; idle; it is ok; held "
+        "can hold; plugins a=hold; create c1; a holds; +1.7; cannot hold; +0.05; it is pending; let a; idle; "
+        "it is ok; held "
     ),
     "a plugin that is done in time holds nothing": "can hold; plugins a=answer; create c1 -> ok; held ; logs ",
     "a failure refuses the container and ends the chain": (

@@ -109,3 +109,16 @@ def test_who_takes_the_port_and_gives_it_up_at_once_has_it_not(pair: Pair) -> No
         pair.second.show(is_shown=False)
     pair.loop.settle()
     assert not pair.is_served
+
+
+def test_who_is_in_another_network_than_the_one_that_serves_keeps_the_port(pair: Pair) -> None:
+    """In pods with networks of their own. The kernel does not list the other one's sockets here."""
+    pair.first.open(pair.state, pair.listens[0], off)
+    (Path(pair.state) / "status-of-another").touch()
+    pair.first.show(is_shown=False)
+    with socket.socket() as asked:
+        assert asked.connect_ex(("127.0.0.1", pair.port)) == 0
+    pair.first.show(is_shown=True)
+    pair.second.open(pair.state, pair.listens[1], off)
+    pair.first.show(is_shown=False)
+    assert not pair.is_served

@@ -17,15 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.hooks.real_files import CONTAINERS, FILES, installed
-from tests.hooks.whole import matcher_of, parse
 from v010_adapter.cli.hooks.explain import explain
 from v010_adapter.hooks import decode
 from v010_adapter.hooks.decode import HookError
 from v010_adapter.hooks.facts import Facts
-from v010_adapter.hooks.match import NamedHook, adjustment, sort_key
-from v010_adapter.hooks.model import Hook, When
+from v010_adapter.hooks.match import Matcher, NamedHook, adjustment, sort_key
+from v010_adapter.hooks.model import Hook, When, parse
 from v010_adapter.hooks.patterns import Patterns, fault
-from v010_adapter.hooks.steps import finish
 
 from .hook_cases import SUBJECTS, Case, Package, as_json, cases, from_base64, patterns
 
@@ -110,7 +108,7 @@ def ours(case: Case, failing: Sequence[bytes] = ()) -> Outcome:
                     hooks[name] = NamedHook(name.decode("utf-8", "surrogateescape"), "", parsed)
                 except HookError:
                     bad.add((index, name))
-    matcher = matcher_of(hooks.values())
+    matcher = Matcher(hooks.values())
     facts = Facts(case.annotations, case.args[0] if case.args else None, case.has_bind_mounts)
     decisions = explain(matcher, facts)
     matched = matcher.match(facts)
@@ -157,8 +155,7 @@ def test_the_same_patterns_are_good_and_match_the_same_texts(package: Package, g
     answer = package.ask({"patterns": generated, "texts": SUBJECTS})
     good = [pattern for pattern in generated if not fault(pattern)]
     assert good == [pattern for pattern, compiled in zip(generated, answer["compiled"], strict=True) if compiled]
-    together = Patterns()
-    finish(together.add(good))
+    together = Patterns(good)
     found = [together.find(text) for text in SUBJECTS]
     for pattern, texts in zip(generated, answer["found"], strict=True):
         if pattern in good:

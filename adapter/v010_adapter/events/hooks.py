@@ -88,8 +88,7 @@ class HookBridge:
 
         Raises Oversized, by `hooks.onFailure`, for a container that is too large, and a hook's PrecreateError.
         """
-        if (reading := self._reader.update(due)) is not None:
-            yield reading
+        self._reader.read()
         matching = self._match(request, due, trace)
         if isinstance(matching, Deferred):
             matching = yield matching

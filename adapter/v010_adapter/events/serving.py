@@ -17,8 +17,7 @@ from nri.events import subject_of
 from nri.runtimes import Runtime
 from v010_adapter.base.loop import Loop
 from v010_adapter.errors import ConfigError, PluginError
-from v010_adapter.events.deletes import Deletes, listed_by
-from v010_adapter.events.first_start import FirstStart
+from v010_adapter.events.deletes import Deletes, FirstStart, listed_by
 from v010_adapter.events.turns import SERVED_ELSEWHERE, NoteState, Turn, Turns
 from v010_adapter.events.work import PluginWork, WorkTools
 from v010_adapter.legacy.answer import with_updates
@@ -90,7 +89,7 @@ class Serving:
         self._unanswered: dict[Context, tuple[Turn, PluginWork | None]] = {}
         """The events without an answer, each with its work if plugins may run at it."""
         self.serves = self._is_decided = False
-        """Whether this adapter serves the events: it has served the last one, or is alone; and whether that is known."""
+        """Whether this adapter serves: it has served the last event, or is alone; and whether that is known."""
         self._standby = self._made_standby()
         self.runner = Runner(loop, self._standby.claim if self._standby is not None else None)
         self.plugins = LegacyPlugins(own.legacy, own.host_root)

@@ -52,7 +52,7 @@ read under the id's lock, so a delete runs once, whoever asks for it: an event, 
 
 WHAT MAY STILL GO WRONG.
  - An adapter is killed. Events that only it has got are lost, and plugins that were to run after its answer. A create
-   that it had noted, or that came before the first start was counted (`events.first_start`), counts as run. What else
+   that it had noted, or that came before the first start was counted (`deletes.FirstStart`), counts as run. What else
    was under way may be repeated: a delete, changes just sent, plugins at an UpdateContainer or an end without a create.
  - It hangs. Events that only it has got are lost. A create that waited for it is not repeated once its id has ended.
    When it goes on, it may repeat the plugins of an end without a create, the update after one that it reads too late,

@@ -19,7 +19,6 @@ from v010_adapter.errors import reason_of
 from v010_adapter.hooks.file import GONE, HookFile
 from v010_adapter.hooks.match import Matcher, NamedHook
 from v010_adapter.hooks.model import Hook
-from v010_adapter.hooks.steps import Steps, finish
 from v010_adapter.host import paths
 from v010_adapter.host.trust import TrustedPrograms
 from v010_adapter.settings import HooksSettings
@@ -97,18 +96,18 @@ class Directories:
         self._faults: dict[HookProgram, str] = {}
         """Why each program cannot be run, as of the last reading; empty if it can."""
         self._journal_fault = ""
-        """Why the output of hooks cannot go to the journal, as of the last reading; empty if it can, or shall not."""
+        """Why the output of hooks cannot go to the journal, as of the last reading; empty if it can, or is not to."""
         self._is_read = False
 
     @property
     def journal(self) -> str:
-        """The path of systemd-cat if it shall run the hooks, so that their output is in the journal."""
+        """The path of systemd-cat, if it is to run the hooks: then their output is in the journal. Else empty."""
         return SYSTEMD_CAT if self.settings.output == "journal" and not self._journal_fault else ""
 
     def current(self) -> Matcher:
         """Returns the hooks in force, after reading all changes that were made before the call."""
         if self.has_changed():
-            finish(self.read())
+            self._read()
         return self.matcher
 
     def has_changed(self) -> bool:
@@ -121,19 +120,19 @@ class Directories:
             or self._find_journal_fault() != self._journal_fault
         )
 
-    def read(self) -> Steps[None]:
-        """Reads changed files and puts the hooks in force, in steps. Only the last step changes the hooks in force."""
+    def _read(self) -> None:
+        """Reads changed files and puts the hooks in force."""
         self._is_read = False
         for directory in self._directories:
             directory.list()
             for file in directory.files.values():
                 if file.has_changed():
-                    yield from file.read(self._now, self.settings)
+                    file.read(self._now, self.settings)
         hooks = (file.hook.hook for directory in self._directories for file in directory.files.values() if file.hook)
         self._faults = {program: self._fault(program) for program in set(map(program_of, hooks))}
         self._journal_fault = self._find_journal_fault()
         self._report()
-        yield from self._put_in_force()
+        self._put_in_force()
         self._is_read = True
 
     def _find_journal_fault(self) -> str:
@@ -143,7 +142,9 @@ class Directories:
         if fault := self._program_fault((SYSTEMD_CAT, os.defpath, True)):
             return fault
         root = self._host_root
-        sees_run = root == "/" or os.path.isdir(os.path.join(root, "run"))  # else the program must suffice, as in a pod
+        sees_run = root == "/" or os.path.isdir(
+            os.path.join(root, "run")
+        )  # a pod may not see it: then only the program is looked for
         return f"{JOURNAL} does not exist" if sees_run and not os.path.exists(paths.in_root(root, JOURNAL)) else ""
 
     def _fault(self, program: HookProgram) -> str:
@@ -165,7 +166,7 @@ class Directories:
     def _fault_of(self, file: HookFile) -> str:
         return self._faults[program_of(file.hook.hook)] if file.hook else ""
 
-    def _put_in_force(self) -> Steps[None]:
+    def _put_in_force(self) -> None:
         by_name: dict[str, NamedHook | None] = {}
         for directory in reversed(self._directories):
             for name, file in directory.files.items():
@@ -176,7 +177,6 @@ class Directories:
             return
         try:
             matcher = Matcher(in_force)
-            yield from matcher.compile()
         except Exception:
             log.exception("a bug: the hooks cannot be matched; the hooks that were in force before stay in force")
             return

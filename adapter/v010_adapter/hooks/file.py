@@ -13,7 +13,6 @@ from v010_adapter.errors import reason_of
 from v010_adapter.hooks import model
 from v010_adapter.hooks.decode import HookError
 from v010_adapter.hooks.match import NamedHook
-from v010_adapter.hooks.steps import Steps
 from v010_adapter.host import paths
 from v010_adapter.settings import HooksSettings
 
@@ -48,8 +47,8 @@ class HookFile:
         except OSError as error:
             return error.errno != self.seen
 
-    def read(self, now: Callable[[], int], settings: HooksSettings) -> Steps[None]:
-        """Reads the file if it may be trusted, one pattern per step. `now` is a clock in nanoseconds.
+    def read(self, now: Callable[[], int], settings: HooksSettings) -> None:
+        """Reads the file if it may be trusted. `now` is a clock in nanoseconds.
 
         A file that became empty a moment ago keeps its last version if it will be read again, that is with `watch`.
         """
@@ -58,7 +57,6 @@ class HookFile:
             text, status = _contents(self.path)
             reason = settings.trust(self.path, "/")
             if reason:  # `seen` stays None: the reason may be a directory's mode, which the file's status does not show
-                yield
                 raise ValueError(reason)
         except (OSError, ValueError) as error:
             self._cannot_be_read(error)
@@ -67,8 +65,7 @@ class HookFile:
         if not text and stat.S_ISREG(status.st_mode) and (status.st_size or 0 <= age < grace):
             return
         if text != self._text:
-            yield
-            yield from self._parse(text, settings)
+            self._parse(text, settings)
         self.seen = paths.version(status) if age > paths.TIMESTAMP_STEP else None
 
     def _cannot_be_read(self, error: OSError | ValueError) -> None:
@@ -80,9 +77,9 @@ class HookFile:
         else:
             self._reject(reason)
 
-    def _parse(self, text: bytes, settings: HooksSettings) -> Steps[None]:
+    def _parse(self, text: bytes, settings: HooksSettings) -> None:
         try:
-            hook = (yield from model.parse(text, precreate=settings.precreate)) if text else None
+            hook = model.parse(text, precreate=settings.precreate) if text else None
         except HookError as error:
             self._reject(str(error))
         except Exception as error:  # a bug that one file triggers must not affect other files

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from nri.proto import nri_pb2 as api
 from v010_adapter.hooks import decode, patterns
 from v010_adapter.hooks.decode import Document, HookError, boolean_pointer, string, string_map, string_pointer, strings
-from v010_adapter.hooks.steps import Steps
 from v010_adapter.oci.sizes import MAX_PATH
 
 STAGES = {field.json_name: field.name for field in api.Hooks.DESCRIPTOR.fields}
@@ -46,29 +45,16 @@ class Hook(NamedTuple):
     stages: tuple[str, ...]
 
 
-def parse(text: bytes, *, precreate: bool = False) -> Steps[Hook]:
-    """Returns the hook of a file, with one pattern per step; does not check that the hook's program exists.
+def parse(text: bytes, *, precreate: bool = False) -> Hook:
+    """Returns the hook of a file; does not check that the hook's program exists.
 
     Raises HookError for everything that upstream's package refuses, for patterns that RE2 refuses, and for values with
     which runc would fail every container: NUL characters, relative or overlong paths, timeouts out of range.
     """
     document = Document(text)
     hook = _decoded(document)
-    for fault in _faults(hook, document, precreate=precreate):
-        if fault is not None:
-            raise fault
-        yield
+    _check(hook, document, precreate=precreate)
     return hook
-
-
-def examine(text: bytes, *, precreate: bool = False) -> tuple[Hook, list[HookError]]:
-    """Returns the hook of a file, and every fault for which `parse` would refuse it.
-
-    Raises HookError for a file that cannot be decoded.
-    """
-    document = Document(text)
-    hook = _decoded(document)
-    return hook, [fault for fault in _faults(hook, document, precreate=precreate) if fault is not None]
 
 
 def _decoded(document: Document) -> Hook:
@@ -144,31 +130,25 @@ def _either(fields: Mapping[str, Any], singular: str) -> list[str] | None:
     return one if other is None else other
 
 
-def _faults(hook: Hook, document: Document, *, precreate: bool) -> Iterator[HookError | None]:
-    """Yields the faults of a hook, and None after each pattern, so that the caller can pause: a pattern takes time."""
+def _check(hook: Hook, document: Document, *, precreate: bool) -> None:
+    """Raises HookError for the first fault of a hook."""
     for text in (hook.path, *hook.args, *hook.env):
         if "\0" in text:
-            yield document.error("a NUL character", text)
+            raise document.error("a NUL character", text)
     if not hook.path.startswith("/"):
-        yield document.error(f"must be an absolute path, not {hook.path!r}", hook.path)
+        raise document.error(f"must be an absolute path, not {hook.path!r}", hook.path)
     if len(hook.path.encode("utf-8", "surrogatepass")) > MAX_PATH:
-        yield document.error(f"more than {MAX_PATH} bytes", hook.path)
+        raise document.error(f"more than {MAX_PATH} bytes", hook.path)
     for stage in hook.stages:
         if stage not in STAGES and not (precreate and stage == PRECREATE):
             reason = "not enabled (hooks.precreate: true enables it)" if stage == PRECREATE else "unknown"
-            yield document.error(f"the stage {stage!r} is {reason}", stage)
+            raise document.error(f"the stage {stage!r} is {reason}", stage)
     for pattern in patterns_of(hook.when):
-        yield from _pattern_faults(pattern, hook.when, document)
-        yield None
-
-
-def _pattern_faults(pattern: str, when: When, document: Document) -> Iterator[HookError]:
-    fault = patterns.fault(pattern)
-    if fault:
-        # A pattern for annotations in version 0.1.0 is joined; the file has its parts.
-        parts = pattern.split("|") if when.any_of and pattern not in when.commands else [pattern]
-        for part in list(filter(patterns.fault, parts)) or [pattern]:
-            yield document.error(f"the pattern {pattern!r}: {fault}", part)
+        if fault := patterns.fault(pattern):
+            # A pattern for annotations in version 0.1.0 is joined; the file has its parts.
+            parts = pattern.split("|") if hook.when.any_of and pattern not in hook.when.commands else [pattern]
+            part = next(filter(patterns.fault, parts), pattern)
+            raise document.error(f"the pattern {pattern!r}: {fault}", part)
 
 
 def patterns_of(when: When) -> Iterator[str]:

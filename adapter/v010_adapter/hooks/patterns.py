@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from v010_adapter.hooks.steps import Steps
-
 MAX_MEMORY = 1 << 19
 """Maximum bytes of memory that RE2 uses for one pattern: its program and its automata."""
 MAX_PROGRAM = MAX_MEMORY // 32
@@ -66,21 +64,17 @@ class Patterns:
     literals are in the text.
     """
 
-    def __init__(self) -> None:
-        self._patterns: list[str] = []
+    def __init__(self, patterns: Iterable[str]) -> None:
+        """Compiles valid patterns, duplicates once."""
         self._filter: Any = None
         self._fits = True
         self.size = 0
         """The number of RE2 instructions of all patterns. A search takes at most so many steps for each byte."""
-
-    def add(self, patterns: Iterable[str]) -> Steps[None]:
-        """Compiles valid patterns, one per step, duplicates once. Must be called only once."""
         self._patterns = list(dict.fromkeys(patterns))
         if self._patterns:
             self._filter = _re2().Filter()
             for pattern in self._patterns:
                 self.size += self._filter.re(self._filter.Add(pattern, _options())).programsize
-                yield
             try:
                 self._filter.Compile()
             except _re2().error:  # too many literals for a Filter; thousands of usual patterns fit

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 REOPEN_AFTER = 10.0
-"""Seconds between two attempts to open what is not open."""
+"""Seconds between two attempts to open the endpoints that are not open."""
 
 
 class Endpoints:
@@ -30,8 +30,8 @@ class Endpoints:
         self._wanted: dict[str, Callable[[], AnsweringListener]] = {}
         """The functions that open the endpoints, by place: the state directory, or an address for metrics."""
         self._open: dict[str, AnsweringListener] = {}
-        self._is_shown = True
-        """Whether this adapter has the ports: another one, with the same network, does not need them."""
+        self._serves = self._is_shown = True
+        """Whether this adapter serves the events; and whether it has the ports, which another one does not need."""
         self._faults: dict[str, str] = {}
 
     @property
@@ -49,14 +49,30 @@ class Endpoints:
             self._keep_open()
 
     def show(self, *, is_shown: bool) -> None:
-        """Takes the ports, or leaves them to the adapter that serves the events. Unix sockets stay open."""
-        if is_shown and not self._is_shown:
+        """Takes the ports, or leaves them to the adapter that serves the events. Unix sockets stay open.
+
+        An adapter in a pod with a network of its own keeps them.
+        """
+        if is_shown == self._serves:
+            return
+        self._serves = is_shown
+        self._is_shown = is_shown or not self._shares_network()
+        if self._is_shown:
             self._loop.call_soon(self._open_missing)  # a runtime may wait
-        self._is_shown = is_shown
-        for place in () if is_shown else filter(_is_port, self._wanted):
+        for place in () if self._is_shown else filter(_is_port, self._wanted):
             self._faults.pop(place, None)
             if place in self._open:
                 self._open.pop(place).close()
+
+    def _shares_network(self) -> bool:
+        """Whether another adapter may have this one's network; True if it is not known."""
+        directory = next(iter(self._wanted), "")
+        own = self._open.get(directory)
+        if own is None:
+            return True
+        from v010_adapter.monitoring.status import shares_network  # noqa: PLC0415 - it was loaded to open the socket
+
+        return shares_network(directory, own.path)
 
     def _serve_metrics(self, address: str) -> AnsweringListener:
         from v010_adapter.monitoring import metrics  # noqa: PLC0415 - 4 MB
@@ -82,7 +98,7 @@ class Endpoints:
 
     @contextmanager
     def _reported(self, place: str) -> Iterator[None]:
-        """Keeps the error inside as the fault of a place, and logs it if it is new; without one, forgets the fault."""
+        """Stores an error inside the block as the fault of a place, and logs a new fault; without one, removes it."""
         try:
             yield
         except (OSError, ConfigError) as error:

@@ -1,7 +1,7 @@
 """Listening sockets, and the connections that they accept.
 
-If the process has no descriptor or memory for one more connection, a socket pauses. A connection that cannot be
-accepted stays ready: without a pause, the loop would try again without end.
+If the process has no descriptor or memory for one more connection, a socket pauses. Without a pause, the loop would try
+again and again, because the connection stays ready.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class AnsweringListener:
         """Takes over a non-blocking listening socket, with its file. Raises OSError."""
         self._loop = loop
         self._socket = listening
-        self._path = path
+        self.path = path
+        """The socket's file; empty for a port."""
         self._file = os.lstat(path) if path else None
         self._clients: dict[ConnectedSocket, Timer] = {}
         """The connections, the oldest first, each with its limit of time."""
@@ -41,7 +42,7 @@ class AnsweringListener:
     def is_there(self) -> bool:
         """Whether clients find the socket: its file may have been removed. Raises OSError."""
         try:
-            return self._file is None or os.path.samestat(os.lstat(self._path), self._file)
+            return self._file is None or os.path.samestat(os.lstat(self.path), self._file)
         except FileNotFoundError:
             return False
 
@@ -81,7 +82,7 @@ class AnsweringListener:
     def close(self) -> None:
         with suppress(OSError):  # first: once the socket is closed, another adapter may use the path
             if self._file is not None and self.is_there:
-                os.unlink(self._path)
+                os.unlink(self.path)
         for client in list(self._clients):
             self._hang_up(client)
         self._timer.cancel()

@@ -60,6 +60,20 @@ def ask(directory: str, trust: Trust = strict) -> Iterator[dict[str, Any]]:
                         yield {"faults": [f"{place}: the adapter does not answer: {error}"]}
 
 
+def shares_network(directory: str, own: str) -> bool:
+    """Whether an adapter other than that of the socket `own` shows itself in a state directory and has its network.
+
+    The kernel lists the unix sockets of one network. True if that is not known.
+    """
+    try:
+        with open("/proc/net/unix", encoding="utf-8", errors="replace") as listed:
+            here = {line.rpartition("/")[2].rstrip() for line in listed}
+        others = {name for name in os.listdir(directory) if name.startswith(PREFIX)} - {os.path.basename(own)}
+    except OSError:
+        return True
+    return not here.isdisjoint(others)
+
+
 def _sockets(fd: int) -> list[str]:
     return [
         private_directory.short_path(fd, name)

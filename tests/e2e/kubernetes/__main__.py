@@ -1,4 +1,4 @@
-"""End to end on Kubernetes: `python -m tests.e2e.kubernetes IMAGE [SCENARIO ...]`, all but `rollout` if none is named.
+"""End to end on Kubernetes: `python -m tests.e2e.kubernetes IMAGE [SCENARIO ...]`, those in SCENARIOS if none is named.
 
 IMAGE is the archive of the image. node.sh makes the node, in $K8S; with KEEP in the environment, the node stays.
 """
@@ -8,16 +8,19 @@ from __future__ import annotations
 import os
 import sys
 
-from . import charts, faults, full, joining, kinds, reboot, rollout
+from . import charts, faults, full, held, joining, kinds, reboot, rollout, surge
 from .node import node, prepare, say, shell
 
 SCENARIOS = {
     **{"charts": charts.play, "lists": charts.play_lists, "joining": joining.play, "full": full.play},
-    **{"kinds": kinds.play, "faults": faults.play, "reboot": reboot.play},
+    **{"kinds": kinds.play, "faults": faults.play, "redundant": faults.play_redundant, "reboot": reboot.play},
 }
 """Each yields what is wrong, and leaves the node as it was."""
-MEASURED = {"rollout": rollout.play}
-"""Another one, which measures."""
+MEASURED = {
+    **{"rollout": rollout.play, "rollout-c": rollout.play_c, "held": held.play, "surge": surge.play},
+    "killed": faults.play_killed,
+}
+"""Others: they measure, or are a part of one above, or take long."""
 
 
 def main(image: str, *names: str) -> int:

@@ -23,7 +23,8 @@ def play() -> Iterator[str]:
     files = {"unprivileged.json": k8s.hook_file("unprivileged")}
     quoted = {"legacy": {"environment": {"SEPARATOR": "="}}}  # helm writes it without quotes in YAML
     policy = {"enabled": True, "from": [{"namespaceSelector": {}}]}
-    given: dict[str, Any] = {"hooks": {"files": files}, "networkPolicy": policy, "config": quoted}
+    named = {"digest": k8s.digest(), "pullPolicy": "Never"}
+    given: dict[str, Any] = {"hooks": {"files": files}, "networkPolicy": policy, "config": quoted, "image": named}
     k8s.chart("install", profile="hooks", metrics={"enabled": True}, **given)
     k8s.apply("hooked", 1)
     k8s.ready("hooked")
@@ -50,6 +51,11 @@ def _mend() -> Iterator[str]:
         yield "an upgrade whose program is missing succeeds"
     if len(k8s.adapters()) != 2:
         yield f"while the upgrade has failed: {k8s.adapters()}"
+    reason = "jsonpath={range .items[*]}{.message}{'\\n\\n'}{end}"
+    told = k8s.kubectl("-n", "kube-system", "get", "events", "--field-selector", "reason=Unhealthy", "-o", reason)
+    messages = [message for message in told.split("\n\n") if message.strip()]
+    k8s.say(f"events of the upgrade: {len(messages)}, the first one: {messages[:1]}")
+    yield from (f"an event without the reason: {one}" for one in messages if "missing: not found" not in one)
     if "missing" not in k8s.check():
         yield "`helm test` does not name the missing program"
     k8s.apply("kept", 1)

@@ -1,12 +1,17 @@
-"""The table of faults: each in the middle of rollouts of 16 pods, and what the legacy plugins missed by it."""
+"""The table of faults: each in the middle of rollouts of 30 pods, and what the plugins and hooks missed by it.
+
+`python -m tests.e2e.kubernetes IMAGE faults` plays all, `redundant` those which a second instance is for, with it.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -16,7 +21,7 @@ from v010_adapter import __version__
 
 from . import node as k8s
 
-PODS = 16
+PODS = 30
 STATE = f"/run/{k8s.RELEASE}"
 REQUIRED = {"example.com/without-v010-adapter": "true"}
 VALIDATOR = f"""
@@ -28,20 +33,44 @@ VALIDATOR = f"""
 
 
 def play() -> Iterator[str]:
+    yield from _play(FAULTS, redundant=False)
+
+
+def play_redundant() -> Iterator[str]:
+    yield from _play(WITH_REDUNDANT, redundant=True)
+
+
+def play_killed() -> Iterator[str]:
+    """The faults of WITH_REDUNDANT, without it."""
+    yield from _play({name: FAULTS[name] for name in WITH_REDUNDANT}, redundant=False)
+
+
+def _play(faults: dict[str, tuple[Callable[[], object], set[str]]], *, redundant: bool) -> Iterator[str]:
     before = k8s.footprint()
     k8s.shell(f"mkdir -p {STATE}; mount -t tmpfs -o size=16M,mode=700 state {STATE}")
     k8s.node("ctr", "images", "tag", f"{k8s.IMAGE}:{__version__}", f"{k8s.IMAGE}:other")
+    k8s.USUAL.update(redundant=redundant, hooks={"files": {"usual.json": k8s.hook_file("usual")}})
     k8s.chart("install")
-    for number, (name, (fault, allowed)) in enumerate(FAULTS.items()):
+    for number, (name, (fault, allowed)) in enumerate(faults.items()):
         load = f"load{chr(ord('a') + number)}"
         found = _row(load, fault)
         kinds = Counter(kind for kind, _ in found)
         told = ", ".join(f"{many} {kind}" for kind, many in sorted(kinds.items())) or "nothing"
-        k8s.say(f"| {name} | {k8s.count('create', load)} creates | {told} |")
+        memory = ", ".join(filter(None, map(_memory, k8s.adapters())))
+        counts = f"{k8s.count('create', load)} creates, load {os.getloadavg()[0]:.0f}; peak and rss: {memory}"
+        k8s.say(f"| {name}{' (redundant)' * redundant} | {counts} | {told} |")
         yield from (f"{name}: {kind}" for kind in kinds.keys() - allowed)
+    k8s.USUAL.clear()
     k8s.uninstall()
     k8s.shell(f"umount {STATE}")
     yield from (f"left: {thing}" for thing in k8s.footprint() - before if not thing.startswith(STATE))
+
+
+def _memory(pod: str) -> str:
+    with suppress(HarnessError):  # it may be about to end
+        peak, resident = k8s.memory(pod)
+        return f"{peak / 1e6:.1f} / {resident / 1e6:.1f} MB"
+    return ""
 
 
 def _row(load: str, fault: Callable[[], object]) -> set[tuple[str, str]]:
@@ -58,7 +87,7 @@ def _row(load: str, fault: Callable[[], object]) -> set[tuple[str, str]]:
             k8s.ready(load)
     doing.result()
     k8s.delete(load)
-    return k8s.judge(load)
+    return k8s.judge(load, with_hooks=True)
 
 
 KILL = "server=$(pgrep -n -f '[v]010-adapter -idx'); date +%s.%N; kill -9 $server"
@@ -109,6 +138,28 @@ def _delete_pod() -> None:
     k8s.kubectl("-n", "kube-system", "rollout", "status", f"daemonset/{k8s.RELEASE}")
 
 
+def _forced() -> None:
+    """Deletes the adapter's pods by force, one after the other has joined: one of two serves."""
+    for pod in k8s.adapters():
+        at = time.time()
+        k8s.kubectl("-n", "kube-system", "delete", pod, "--grace-period=0", "--force")
+        _joined_since(at, "a forced delete")
+        _all_ready()
+
+
+def _killed_container() -> None:
+    for pod in k8s.adapters():
+        at = time.time()
+        k8s.kill_container(pod)
+        _joined_since(at, "a kill of the container")
+        _all_ready()
+
+
+def _all_ready() -> None:
+    for name in k8s.sets():
+        k8s.kubectl("-n", "kube-system", "rollout", "status", name)
+
+
 def _kill_pod_of_hung_deletes() -> None:
     """Deletes end with the adapter's pod: the next adapter makes up for them."""
     k8s.HANG.touch()
@@ -125,7 +176,8 @@ def _change_hooks() -> None:
 
 def _change_own_hooks() -> None:
     """In a ConfigMap that is not the chart's, a change is in force without a restart."""
-    k8s.kubectl("-n", "kube-system", "create", "configmap", "own")
+    usual = f"--from-literal=usual.json={json.dumps(k8s.hook_file('usual'))}"
+    k8s.kubectl("-n", "kube-system", "create", "configmap", "own", usual)
     k8s.chart("upgrade", hooks={"configMap": "own"})
     adapter = k8s.adapters()
     k8s.edit("configmap/own", own=k8s.hook_file("own"))
@@ -168,12 +220,13 @@ def _joined_since(at: float, what: str) -> None:
 
 def _joined() -> float:
     """Returns when the adapter has joined its runtime for the last time."""
-    logged = k8s.kubectl("-n", "kube-system", "logs", "--timestamps", f"daemonset/{k8s.RELEASE}").splitlines()
+    options = "--selector", f"app.kubernetes.io/instance={k8s.RELEASE}", "--tail", "-1", "--timestamps"
+    logged = k8s.kubectl("-n", "kube-system", "logs", *options, "--ignore-errors").splitlines()
     times = (line.split()[0] for line in logged if "registered with" in line)
     return max(map(datetime.timestamp, map(datetime.fromisoformat, times)), default=0)
 
 
-MISSED = {"no create"}
+MISSED = {"no create", "no hook", k8s.ABANDONED}
 REPEATED = {"creates doubled", "deletes doubled", "delete late"}
 FAULTS: dict[str, tuple[Callable[[], object], set[str]]] = {
     "hooks changed": (_change_hooks, set()),
@@ -183,14 +236,19 @@ FAULTS: dict[str, tuple[Callable[[], object], set[str]]] = {
     "the server killed": (_kill, MISSED | REPEATED),
     "the server killed, required_plugins": (_kill_required, MISSED | REPEATED),
     "the adapter's pod deleted": (_delete_pod, set()),
+    "the adapter's pod deleted by force": (_forced, MISSED | REPEATED),
+    "the adapter's container killed": (_killed_container, MISSED | REPEATED),
     "the adapter's pod killed, deletes hang": (_kill_pod_of_hung_deletes, MISSED | REPEATED),
     "upgrade in place": (_upgrade_in_place, MISSED | {"delete late"}),
     "uninstalled and installed again": (_reinstall, MISSED | {"delete late"}),
     "the node drained": (_drain, set()),
     "containerd TERM": (partial(_restart, "TERM"), MISSED | {"delete late"}),
     "containerd KILL": (partial(_restart, "KILL"), MISSED | REPEATED),
-    "kubelet KILL": (partial(k8s.node, "restart", "kubelet", "KILL"), set()),
+    "kubelet KILL": (partial(k8s.node, "restart", "kubelet", "KILL"), {k8s.ABANDONED}),
     "records removed": (partial(k8s.shell, f"rm -r {STATE}/*"), set()),
     "state directory full": (_fill, set()),
 }
 """By name: what happens, and what may be wrong after it."""
+_OF_REDUNDANT = "the adapter's pod deleted by force", "the adapter's container killed"
+WITH_REDUNDANT = {name: (FAULTS[name][0], REPEATED) for name in _OF_REDUNDANT}
+WITH_REDUNDANT["upgrade of values and image"] = FAULTS["upgrade of values and image"]

@@ -48,6 +48,8 @@ echo "$(date +%s.%N) - $1 $(grep -o '"id":"[0-9a-f]*"' | head -1 | cut -d '"' -f
 """Programs of the node: legacy plugins, and a hook. Each writes a Line for each run, as node.sh's `runc` does."""
 PLUGINS = ("shell", "slow")
 CONF = {"version": "0.1", "plugins": [{"type": name} for name in PLUGINS]}
+ABANDONED = "abandoned by the runtime"
+"""A sandbox that has had neither a create nor a container: its runtime, or the kubelet, has ended while it started."""
 LATE = 5.0  # seconds after its end: a delete that comes then was not run at the end
 UNTIL_TERM = "trap 'exit 0' TERM; while :; do sleep 1000000 & wait $!; done"
 
@@ -99,12 +101,18 @@ def prepare(image: str) -> None:
     EVIDENCE.mkdir()
     node("stop")
     node("build")
-    (EVIDENCE / "runc").touch()
+    for name in ("runc", "sandboxes"):
+        (EVIDENCE / name).touch()
     node("start")
     for name, text in PROGRAMS.items():
         (EVIDENCE / name).touch()
         shell(f"mkdir -p /opt/nri/bin; cd /opt/nri/bin; cat > {name}; chmod 755 {name}", given=text)
-    node("ctr", "images", "import", "--base-name", IMAGE, image)
+    node("ctr", "images", "import", "--digests", "--base-name", IMAGE, image)
+
+
+def digest() -> str:
+    """Returns the digest of the adapter's image."""
+    return node("ctr", "images", "ls", "-q", f"name~={IMAGE}@").strip().rpartition("@")[2]
 
 
 def footprint() -> set[str]:
@@ -125,6 +133,9 @@ def limit_pods(number: int) -> None:
 
 # ---- the chart
 
+USUAL: dict[str, Any] = {}
+"""Values of the chart in each installation and upgrade, until they are removed."""
+
 
 def hook_file(word: str) -> dict[str, Any]:
     hook = {"path": "/opt/nri/bin/mark", "args": ["mark", word]}
@@ -142,7 +153,7 @@ def chart(
         "legacy": {"conf": CONF if profile == "legacy" else {}},
     }
     file = EVIDENCE / "values.json"
-    file.write_text(json.dumps(given | values))
+    file.write_text(json.dumps(given | USUAL | values))
     helm(verb, release, CHART, "--namespace", namespace, "--wait", "--timeout", f"{seconds:g}s", "-f", file)
 
 
@@ -166,6 +177,11 @@ def adapters(release: str = RELEASE, namespace: str = "kube-system") -> list[str
     return _of_release("pods", release, namespace)
 
 
+def sets() -> list[str]:
+    """Returns the DaemonSets of the release: with `redundant`, two."""
+    return _of_release("daemonsets", RELEASE, "kube-system")
+
+
 def serving() -> str:
     """Returns the pod that runs, and not one that waits for room on the node."""
     running = "--field-selector=status.phase=Running"
@@ -178,6 +194,21 @@ def waiting() -> str:
     message = "jsonpath={.items[*].status.conditions[?(@.type=='PodScheduled')].message}"
     selector = f"app.kubernetes.io/instance={RELEASE}"
     return kubectl("-n", "kube-system", "get", "pods", "-l", selector, pending, "-o", message)
+
+
+def kill_container(pod: str) -> None:
+    """Kills all processes of an adapter's container, as the kernel does where memory is short."""
+    told = kubectl("-n", "kube-system", "get", pod, "-o", "jsonpath={.status.containerStatuses[0].containerID}")
+    id_ = told.rpartition("/")[2]
+    shell(f"find /sys/fs/cgroup -path '*{id_}*/cgroup.procs' -exec cat {{}} + | sort -u | xargs kill -9")
+
+
+def memory(pod: str) -> tuple[int, int]:
+    """Returns the most memory that the container of an adapter has used, and what is resident now."""
+    told = kubectl("-n", "kube-system", "get", pod, "-o", "jsonpath={.status.containerStatuses[0].containerID}")
+    place = f"find /sys/fs/cgroup/memory -type d -name '*{told.rpartition('/')[2]}*'"
+    of_kernel = shell(f"cd $({place}); cat memory.max_usage_in_bytes; grep '^total_rss ' memory.stat").split()
+    return int(of_kernel[0]), int(of_kernel[-1])
 
 
 def maps() -> list[str]:
@@ -203,12 +234,15 @@ def container(name: str, script: str = UNTIL_TERM, **more: Any) -> dict[str, Any
     return {"name": name, "image": "localhost/bb:1", "imagePullPolicy": "Never", "command": command} | more
 
 
-def apply(name: str, replicas: int) -> None:
-    spec = {
-        "terminationGracePeriodSeconds": 60,
-        "initContainers": [container("init", "true")],
-        "containers": [container("one"), container("two")],
-    }
+USUAL_POD: dict[str, Any] = {
+    "terminationGracePeriodSeconds": 60,
+    "initContainers": [container("init", "true")],
+    "containers": [container("one"), container("two")],
+}
+"""Three containers."""
+
+
+def apply(name: str, replicas: int, spec: dict[str, Any] = USUAL_POD) -> None:
     template = {"metadata": {"labels": {"app": name}}, "spec": spec}
     wanted = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
     deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": wanted}
@@ -261,7 +295,7 @@ def marks(word: str) -> Counter[str]:
 
 def wrong(*names: str) -> Iterator[str]:
     """Yields what is wrong; a late delete is not: something may have been killed."""
-    yield from (f"{id_}: {kind}" for kind, id_ in sorted(judge(*names)) if kind != "delete late")
+    yield from (f"{id_}: {kind}" for kind, id_ in sorted(judge(*names)) if kind not in ("delete late", ABANDONED))
 
 
 def _owed(*names: str, since: float) -> set[tuple[str, str]]:
@@ -270,16 +304,20 @@ def _owed(*names: str, since: float) -> set[tuple[str, str]]:
     return {(plugin, id_) for plugin, id_, word in runs if word == "create" and (plugin, id_, "delete") not in runs}
 
 
-def judge(*names: str, since: float = 0) -> set[tuple[str, str]]:
+def judge(*names: str, since: float = 0, with_hooks: bool = False) -> set[tuple[str, str]]:
     """Returns what is wrong with the runs of plugins for these pods: the kind of it, and the id.
 
     Whatever runc has started must have one create and, after it, one delete; also what fails before runc starts it.
+    With `with_hooks`, each container must have had a hook.
     """
     with suppress(HarnessError):
         until(lambda: not _owed(*names, since=since), "the deletes", seconds=60)
     ended = {line.id: line.at for line in reversed(lines("runc", *names, since=since)) if line.word == "delete"}
     started = {line.id for line in lines("runc", *names, since=since) if line.word == "start"}
-    found = set()
+    homes = dict(line.split() for line in (EVIDENCE / "sandboxes").read_text().splitlines())
+    used = {homes.get(id_) for id_ in started if homes.get(id_) != id_}
+    hooked = {line.id for line in lines("mark", "-")}
+    found = {("no hook", id_) for id_ in started - hooked if with_hooks and homes.get(id_) != id_}
     for plugin in PLUGINS:
         runs: dict[str, list[Line]] = {id_: [] for id_ in started}
         for line in lines(plugin, *names, since=since):
@@ -288,7 +326,7 @@ def judge(*names: str, since: float = 0) -> set[tuple[str, str]]:
             words = [line.word for line in of_id]
             creates, deletes = words.count("create"), words.count("delete")
             kinds = {
-                "no create": not creates,
+                ABANDONED if homes.get(id_) == id_ and id_ not in used else "no create": not creates,
                 "creates doubled": creates > 1,
                 "no delete": creates > 0 and not deletes,
                 "deletes doubled": deletes > 1,

@@ -149,11 +149,14 @@ temp = '$RUN/containerd/tmp'
 [plugins.'io.containerd.nri.v1.nri']
   disable = false
 Y
-  # Tells what runs in pods. It starts in the directory of the pod's bundle, and the id is the last word.
+  # Tells what runs in pods, and whose a started container is. It starts in the directory of the pod's bundle, and the id
+# is the last word.
   cat > "$RUN/runc" <<S
 #!/bin/bash
 for word; do case \$word in start | delete)
   [[ \$(<config.json) =~ sandbox-name\"\ *:\ *\"([^\"]*) ]] && pod=\${BASH_REMATCH[1]}
+  [[ \$word = start && \$(<config.json) =~ sandbox-id\"\ *:\ *\"([0-9a-f]*) ]] &&
+    echo "\${!#} \${BASH_REMATCH[1]}" >> $K8S/evidence/sandboxes
   echo "\$EPOCHREALTIME \${pod:--} \$word \${!#}" >> $K8S/evidence/runc
   break;;
 esac; done

