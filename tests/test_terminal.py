@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -160,7 +161,11 @@ def test_lines_fit_and_lose_no_word_that_has_room(text: str, room: int) -> None:
     assert terminal.width_of(terminal.cut(text, room)) <= room
 
 
-@given(st.characters(exclude_categories=["Mc", "Sk"]))
+DIFFER = "[☰-☷⚊-⚏䷀-䷿\U0001d300-\U0001d376\U0001f1e6-\U0001f1ff]"
+"""Wide since Unicode 16, which Python's tables do not have yet, and letters of flags, which are so in pairs."""
+
+
+@given(st.characters(exclude_categories=["Mc", "Sk"]).filter(lambda character: not re.match(DIFFER, character)))
 def test_a_character_is_as_wide_as_a_terminal_says(character: str) -> None:
     text = printable(character)
     if text == character:
