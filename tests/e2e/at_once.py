@@ -90,7 +90,8 @@ def _install(side: str, adapter: Path) -> None:
     """Installs what the runtime will launch."""
     for path in (PLUGINS / TESTED, DONE, STATE / FIRST, STATE / LAST):
         path.unlink(missing_ok=True)
-    shutil.rmtree(STATE / "adapter", ignore_errors=True)
+    for folder in ("adapter", "logs"):
+        shutil.rmtree(STATE / folder, ignore_errors=True)
     if side == "none":
         return
     text = json.dumps({"config": str(CONF), "path": str(LEGACY)})

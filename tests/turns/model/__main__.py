@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 MODEL = Path(__file__).with_name("turns.pml")
-GCC = "gcc", "-O2", "-DVECTORSZ=2048", "-DSAFETY", "-DCOLLAPSE", "-DMEMLIM=3000"
+# Without -O: to compile with it takes longer than it saves.
+GCC = "gcc", "-O0", "-DVECTORSZ=2048", "-DSAFETY", "-DCOLLAPSE", "-DMEMLIM=3000"
 NONE, KILL, STOP, LOSS = "KILLS=0 STOPS=0", "KILLS=1 STOPS=0", "KILLS=0 STOPS=1", "KILLS=0 STOPS=0 LOSSES=1"
 
 
@@ -42,6 +43,10 @@ CHECKS = {
     "two updates, which fail": Check(f"SCEN=2 {NONE} FAILPOL=1"),
     "two lives": Check(f"SCEN=3 {NONE}"),
     "a kill before a removal": Check(f"SCEN=4 {KILL}"),
+    "a hold": Check(f"SCEN=1 {NONE} HOLD=1"),
+    "a hold and a kill": Check(f"SCEN=1 {KILL} HOLD=1 FAILPOL=1"),
+    "a hold and a stop": Check(f"SCEN=1 {STOP} HOLD=1 FAILPOL=1"),
+    "a hold and a lost connection": Check(f"SCEN=1 {LOSS} HOLD=1"),
     # Each rule is needed: without it, the promise breaks.
     "without: no note replaces a younger one": Check(f"SCEN=2 {NONE} OLDER", is_broken=True),
     "without: what failed after the time was up is past": Check(f"SCEN=1 {STOP} FAILPOL=1 FAILED", is_broken=True),
@@ -49,6 +54,9 @@ CHECKS = {
     "without: LATER": Check(f"SCEN=3 {NONE} NOLATER", is_broken=True),
     "without: FAILED": Check(f"SCEN=1 {STOP} FAILPOL=1 ERASE", is_broken=True),
     "without: PAST for deletes, which take older creates": Check(f"SCEN=3 {NONE} TIMED", is_broken=True),
+    "without: a stop refuses what is held": Check(f"SCEN=1 {NONE} HOLD=1 UNSTOPPED", is_broken=True),
+    "without: the keeper": Check(f"SCEN=1 {KILL} HOLD=1 KEEPERLESS", is_broken=True),
+    "without: a lost connection ends holds": Check(f"SCEN=1 {LOSS} HOLD=1 UNLOST", is_broken=True),
 }
 
 
