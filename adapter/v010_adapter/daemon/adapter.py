@@ -33,10 +33,11 @@ log = logging.getLogger(__name__)
 
 NOT_SERVING: dict[str, Any] = {
     **{"serves": False, "owed": 0, "programs": {}, "standby": {}, "hooks": {}, "faults": [], "notes": []},
-    "holds": {"held": [], "times": {}, "missing": {}},
     "state_fault": "",
 }
 """What `status` shows before the runtime has synchronized the adapter."""
+NO_HOLDS: dict[str, Any] = {"held": [], "times": {}, "missing": {}}
+"""What `status` shows of holds before a container was to be held."""
 RESERVE_WHERE_DROPPED = 0.25
 """Seconds; see `reserve`."""
 LEGACY_EVENTS = (
@@ -216,15 +217,18 @@ class Adapter(Plugin):
         """Returns what the adapter does, for `status`."""
         name, version, nri = self._runtime
         serving = self._serving.describe() if self._serving is not None else NOT_SERVING
+        holder = self._holder
+        notes = [self._restart_needed(), self._without_effect(), *serving["notes"], *(holder.notes if holder else ())]
         return {
             **serving,
+            "holds": holder.describe() if holder else NO_HOLDS,
             "runtime": {"name": name, "version": version, "nri": ".".join(map(str, nri))},
             "events": {
                 event: {"late": self._late[event], "times": times.describe(), **quantiles(times)}
                 for event, times in self._times.items()
             },
             "faults": [*map(str, self._errors), *serving["faults"]],
-            "notes": list(filter(None, [self._restart_needed(), self._without_effect(), *serving["notes"]])),
+            "notes": list(filter(None, notes)),
         }
 
     def answered(self, context: Context) -> None:
@@ -283,6 +287,8 @@ class Adapter(Plugin):
         """The process ends, perhaps while plugins run."""
         if self._serving is not None:
             self._serving.end()
+        if self._holder is not None:
+            self._holder.close()
 
     def when_idle(self, callback: Callable[[], object]) -> None:
         """Calls back, perhaps at once, when no plugin runs any more."""

@@ -43,8 +43,6 @@ log = logging.getLogger(__name__)
 SECONDS_PER_BYTE = 0.2e-6
 """The time that is reserved for what follows the last program. It grows with the message."""
 CREATION, START = "CreateContainer", "StartContainer"
-NO_HOLDS: dict[str, Any] = {"held": [], "times": {}, "missing": {}}
-"""What `status` shows of holds before a container was to be held."""
 
 
 class DaemonLink(Protocol):
@@ -75,7 +73,7 @@ class Serving:
     ) -> None:
         """Call `set_runtime` and `on_synchronize` next.
 
-        `make_holder` makes what holds containers, when one is to be held for the first time; None if none ever is.
+        `make_holder` returns what holds containers; None if none is ever held.
         """
         self._own = own
         self._link = link
@@ -84,7 +82,6 @@ class Serving:
         self._runtime = Runtime()
         self._hides_refused = False
         self._make_holder = make_holder if own.legacy.hold_after is not None else None
-        self._holder: Holder | None = None
         self._hold_after = own.legacy.hold_after or 0.0
         self._unanswered: dict[Context, tuple[Turn, PluginWork | None]] = {}
         """The events without an answer, each with its work if plugins may run at it."""
@@ -106,12 +103,6 @@ class Serving:
         self._pods_of_runtime: set[str] = set()
         """The pods that run, whose plugins the runtime itself runs."""
         self._hooks: HookBridge | None = None
-
-    def _made_holder(self) -> Holder:
-        if self._holder is None:
-            assert self._make_holder is not None  # noqa: S101 - else nothing is held
-            self._holder = self._make_holder()
-        return self._holder
 
     def _made_standby(self) -> Standby | None:
         """Returns the programs that are started ahead of events, None if none is configured to be."""
@@ -254,7 +245,7 @@ class Serving:
                 work.be_large(context.size, context.due)
             self.deletes.submit(work)
             if event == START and self._make_holder is not None:
-                work.hold_by(context.came + self._hold_after, context.due, self._made_holder)
+                work.hold_by(context.came + self._hold_after, context.due, self._make_holder)
             else:
                 work.answer_by(context.due)
         if event in REMOVALS:
@@ -354,8 +345,6 @@ class Serving:
             self._standby.close()
         self.deletes.queue.give_up()
         self.ledger.write_now()
-        if self._holder is not None:
-            self._holder.close()
 
     def when_idle(self, callback: Callable[[], object]) -> None:
         """Calls back, perhaps at once, when no plugin runs any more."""
@@ -381,12 +370,8 @@ class Serving:
             "programs": {name: account.describe() for name, account in accounts.items()},
             "standby": standby.describe() if standby is not None else {},
             "hooks": hooks.containers if hooks else {},
-            "holds": self._holder.describe() if self._holder is not None else NO_HOLDS,
             "faults": [*plugins.faults(), *(hooks.faults if hooks else ())],
-            "notes": [
-                *filter(None, [plugins.sandboxes.describe(len(self._pods_of_runtime)), self.ledger.foreign]),
-                *(self._holder.notes if self._holder is not None else ()),
-            ],
+            "notes": list(filter(None, [plugins.sandboxes.describe(len(self._pods_of_runtime)), self.ledger.foreign])),
             "state_fault": self._turns.fault or self.ledger.fault,
         }
 
