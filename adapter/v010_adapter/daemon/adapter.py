@@ -55,14 +55,6 @@ def reserve(own: Settings, nri: runtimes.Version) -> float:
     return RESERVE if nri >= runtimes.LATE_PLUGINS_STAY else RESERVE_WHERE_DROPPED
 
 
-def _version(path: str) -> tuple[int, ...]:
-    """Returns the version of a file, empty if it is not there."""
-    try:
-        return paths.version(os.stat(path))
-    except OSError:
-        return ()
-
-
 class Adapter(Plugin):
     """Hands each of the runtime's events to `Serving`."""
 
@@ -75,7 +67,7 @@ class Adapter(Plugin):
         self._errors = errors
         """The errors in the adapter's own configuration."""
         self._is_configured_by_runtime = False
-        self._file = own.file, _version(own.file)
+        self._file = own.file, paths.version_at(own.file)
         """The file that the settings come from, and its version when it was read."""
         self._waiting: list[str] = []
         """The keys whose values in the file need a restart to take effect."""
@@ -129,7 +121,7 @@ class Adapter(Plugin):
         path, version = self._file
         if self._is_configured_by_runtime or not path:
             return ""
-        if _version(path) != version:
+        if paths.version_at(path) != version:
             return f"restart needed: {path} has changed since it was read (SIGHUP says what needs the restart)"
         return f"restart needed for {', '.join(self._waiting)}: {path} has other values" if self._waiting else ""
 
@@ -141,7 +133,7 @@ class Adapter(Plugin):
         if self._is_configured_by_runtime:
             log.warning("SIGHUP: the runtime has sent the configuration, and sends it again only when it is restarted")
             return
-        self._file = self._file[0], _version(self._file[0])
+        self._file = self._file[0], paths.version_at(self._file[0])
         new, errors = read()
         for error in errors:
             log.error("SIGHUP: %s (the configuration stays as it was)", error)

@@ -69,7 +69,7 @@ import logging
 import os
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from enum import Enum, auto
 from functools import lru_cache
@@ -492,28 +492,23 @@ def stranger(joined: Iterable[str | None], owner: str) -> str | None:
 
 def obstacle_in(directory: str) -> str:
     """Returns why an adapter with this state directory must not join beside those that have joined; empty if it may."""
-    with suppress(OSError):
-        for name in os.listdir(directory):
-            with suppress(OSError):
-                fd = os.open(os.path.join(directory, name, "turns"), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-                try:
-                    is_used = bool(owners(fd))
-                finally:
-                    os.close(fd)
-                if is_used and (reason := obstacle(os.path.join(directory, name))):
-                    return reason
-    return ""
+    return next(filter(None, (obstacle(path) for path, joined in _joined_in(directory) if joined)), "")
 
 
 def owners_in(directory: str) -> list[str | None]:
     """Returns the owners of the adapters with this state directory that have joined; not for one that has itself."""
-    found: list[str | None] = []
+    return [owner for _, joined in _joined_in(directory) for owner in joined]
+
+
+def _joined_in(directory: str) -> Iterator[tuple[str, list[str | None]]]:
+    """Yields each runtime's directory in a state directory, with the owners of the adapters that have joined."""
     with suppress(OSError):
         for name in os.listdir(directory):
+            path = os.path.join(directory, name)
             with suppress(OSError):
-                fd = os.open(os.path.join(directory, name, "turns"), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+                fd = os.open(os.path.join(path, "turns"), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
                 try:
-                    found += owners(fd)
+                    joined = owners(fd)
                 finally:
                     os.close(fd)
-    return found
+                yield path, joined

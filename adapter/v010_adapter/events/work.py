@@ -434,7 +434,10 @@ class Work(ABC, Generic[S]):
             self._do(self.life.receive(_SETTLED if is_last else Input.LEFT_ENDED))
 
     def _settle(self) -> Actions | None:
-        """Ends the work if it waits for nothing any more. While programs work on, a delete must not overtake them."""
+        """Ends the work if it waits for nothing any more. While programs work on, a delete must not overtake them.
+
+        If the runtime got the answer during `_answer`, `on_sent` has ended the work there.
+        """
         self._let_go()
         if self.life.state is ENDING and self._is_sent and not self._left:
             return self.life.receive(_SETTLED)

@@ -74,6 +74,14 @@ version: Callable[[os.stat_result], tuple[int, ...]] = attrgetter(
 """Returns the version of a file, given its status: the part that changes with the file."""
 
 
+def version_at(path: str) -> tuple[int, ...]:
+    """Returns the version of the file at a path, empty if there is none."""
+    try:
+        return version(os.stat(path))
+    except OSError:
+        return ()
+
+
 def read(path: str, limit: int) -> tuple[bytes, os.stat_result]:
     """Returns a regular file's bytes, and its status before they were read.
 
