@@ -11,7 +11,7 @@ FILE = Path(__file__).with_suffix(".svg")
 LINE, GAP, LEFT, WIDTH = 18, 22, 12, 770
 COLUMNS = 24, 180, 510
 """Where the texts of a row begin: the input, what follows with a program to run, and without."""
-HEADINGS = "input", "a program is left to run", "none is"
+HEADINGS = "input", "a program is left to run", "none is (empty: the same)"
 LANE = 16
 COLOURS = "blue", "green", "amber", "violet", "red", "faint", "pink"
 TITLE = "The life of an event's work"

@@ -29,6 +29,7 @@ settings.load_profile("timeless")
 CI = bool(os.environ.get("CI"))
 SEED = int(os.environ.setdefault("TEST_SEED", str(random.SystemRandom().randrange(1 << 32))))
 """The workers, which inherit the environment, have the same."""
+os.environ.pop("COLUMNS", None)  # what commands print is as wide as a test says
 os.umask(0o022)  # the adapter warns of files that a group can write
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and its children do
 BRIEF = 50

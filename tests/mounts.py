@@ -12,7 +12,7 @@ OWN_MOUNTS = ("/usr/bin/env", "unshare", "--mount", "--propagation", "private")
 
 
 @functools.cache
-def _refused() -> str:
+def refused() -> str:
     """Why that is not possible, or its mounts would not be those of the tests: both are so in a chroot."""
     enter = ("sh", "-c", 'nsenter --mount="/proc/$$/ns/mnt" test -e "$0"', __file__)
     done = subprocess.run([*OWN_MOUNTS, *enter], capture_output=True, text=True, timeout=60, check=False)
@@ -21,5 +21,5 @@ def _refused() -> str:
 
 def require_mounts() -> None:
     """Skips the test that calls it where nothing can be mounted."""
-    if reason := _refused():
+    if reason := refused():
         missing(f"no mounts of their own: {reason}")

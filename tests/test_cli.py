@@ -24,7 +24,7 @@ from v010_adapter import __version__, settings
 from v010_adapter.cli import command_line as cli
 from v010_adapter.cli.arguments import COMMANDS
 from v010_adapter.daemon import daemon, process_setup
-from v010_adapter.daemon.states import Origin
+from v010_adapter.daemon.daemon import Origin
 from v010_adapter.errors import ConfigError
 from v010_adapter.settings import Settings
 

@@ -35,7 +35,7 @@ from v010_adapter.legacy.create_answer import CreateAnswerBuilder
 from v010_adapter.legacy.pending_updates import PendingUpdates
 from v010_adapter.legacy.plugins import LegacyPlugins
 from v010_adapter.legacy.request import MOST_KEPT
-from v010_adapter.monitoring.log_handlers import LineFormatter
+from v010_adapter.monitoring.logs import LineFormatter
 from v010_adapter.oci import sizes
 from v010_adapter.oci.spec import adjustment, apply, spec_from
 from v010_adapter.programs.process import Runner

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nri.errors import NRIError
-from v010_adapter.base import gojson, json_scanner
+from v010_adapter.base import gojson
 from v010_adapter.hooks.model import parse
 from v010_adapter.legacy import config, result
 
@@ -27,7 +27,7 @@ FEW = 1000
 
 
 def test_a_text_may_have_so_many_values_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_scanner, "MAX_VALUES", FEW)
+    monkeypatch.setattr(gojson, "MAX_VALUES", FEW)
     for read, around, others in READERS.values():
         for element in ELEMENTS:
             most = [element] * (FEW - others - 1)

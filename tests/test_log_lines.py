@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nri.syslog import CUT
-from v010_adapter.monitoring.log_handlers import LineFormatter
+from v010_adapter.monitoring.logs import LineFormatter
 
 FORGED = "2026-01-01 00:00:00,000 ERROR forged"
 CONTROLS = "\n\r\0\x0b\x0c\x1b\x7f\x85\x9b\u2028\u2029\u202e\udcff"

@@ -19,7 +19,7 @@ import pytest
 from nri.syslog import BACKLOG, MAX_LINE, Syslog
 from tests.waiting import limit
 from v010_adapter.monitoring import logs
-from v010_adapter.monitoring.log_handlers import LineFormatter, Stderr
+from v010_adapter.monitoring.logs import LineFormatter, Stderr
 from v010_adapter.settings import LogSettings
 
 PREFIX = f"v010-adapter[{os.getpid()}]: "

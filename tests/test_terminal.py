@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -62,7 +63,7 @@ class Extremes:
         container = {"name": "c" * 63, "args": ["/bin/sh", "x" * 100], "annotations": {f"^{WIDE * 3}": WIDE * 40}}
         self.container = self.write("container.json", json.dumps(container))
         self.legacy = self.program("legacy", f"cat >/dev/null; echo '{json.dumps(CHANGES)}'")
-        self.ends = self.program(f"10-{NAME}", "exit 2")
+        self.ends = self.program(f"10-{NAME}", f"echo {'mine ' * 50} >&2; exit 2")
 
     def write(self, name: str, text: str) -> Path:
         path = self.directory / name
@@ -113,6 +114,7 @@ def test_no_row_is_wider_than_the_terminal(name: str, extremes: Extremes) -> Non
     assert seen.broken == []
     assert len(seen.rows) > 3, seen.rows
     assert "Traceback" not in "".join(seen.rows)
+    assert ("    mine mine" in "\n".join(seen.rows)) is (name in ("failing", "contract"))
 
 
 @pytest.mark.parametrize(
@@ -127,13 +129,11 @@ def test_a_row_that_the_terminal_breaks_is_seen(text: str, broken: int) -> None:
 @pytest.mark.parametrize("name", ["match", "list", "simulate", "check"])
 def test_who_is_no_terminal_gets_whole_lines(name: str, extremes: Extremes) -> None:
     words = [str(COMMAND), *words_of(name, extremes)]
-    env = {"PATH": os.defpath, **MEASURED}
+    env = {"PATH": os.defpath, "COLUMNS": "80", **MEASURED}  # as some shells export it
     done = subprocess.run(words, capture_output=True, text=True, env=env, check=False)
     assert "…" not in done.stdout
     assert f"{NAME}.json" in done.stdout or name == "simulate"
     assert max(map(len, done.stdout.splitlines())) > 300
-    narrow = subprocess.run(words, capture_output=True, text=True, env={**env, "COLUMNS": "80"}, check=False)
-    assert max(map(terminal.width_of, narrow.stdout.splitlines())) <= 80
 
 
 def test_where_there_is_room_a_row_has_everything(extremes: Extremes) -> None:
@@ -161,7 +161,11 @@ def test_lines_fit_and_lose_no_word_that_has_room(text: str, room: int) -> None:
     assert terminal.width_of(terminal.cut(text, room)) <= room
 
 
-@given(st.characters(exclude_categories=["Mc", "Sk"]))
+DIFFER = "[☰-☷⚊-⚏䷀-䷿\U0001d300-\U0001d376\U0001f1e6-\U0001f1ff]"
+"""Wide since Unicode 16, which Python's tables do not have yet, and letters of flags, which are so in pairs."""
+
+
+@given(st.characters(exclude_categories=["Mc", "Sk"]).filter(lambda character: not re.match(DIFFER, character)))
 def test_a_character_is_as_wide_as_a_terminal_says(character: str) -> None:
     text = printable(character)
     if text == character:

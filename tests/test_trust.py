@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pytest
 
 from v010_adapter.host import paths, trust
-from v010_adapter.host.trust import Verdict, judge
+from v010_adapter.host.trust import FileVerdict, judge
 
 from .mounts import OWN_MOUNTS, require_mounts
 
@@ -90,7 +90,7 @@ def test_who_can_write_is_named_with_the_place(cases: list[Case], place: Path, t
 def test_our_own_files_are_good_and_so_are_roots(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.chown(place, NOBODY, 0)
     monkeypatch.setattr(os, "geteuid", lambda: NOBODY)
-    assert judge("/a/b/file", str(tmp_path)) == Verdict("", ())
+    assert judge("/a/b/file", str(tmp_path)) == FileVerdict("", ())
 
 
 def test_every_directory_that_is_passed_on_the_way_counts(place: Path, tmp_path: Path) -> None:
@@ -107,14 +107,14 @@ def test_every_directory_that_is_passed_on_the_way_counts(place: Path, tmp_path:
 
 def test_a_link_to_the_null_device_is_good_although_anybody_can_write_to_that(place: Path) -> None:
     (place.parent / "mask").symlink_to("/dev/null")
-    assert judge(str(place.parent / "mask")) == Verdict("", ())
+    assert judge(str(place.parent / "mask")) == FileVerdict("", ())
 
 
 def test_below_another_root_links_lead_below_it_and_the_directories_above_do_not_count(place: Path) -> None:
     host = place.parent
     (host / "whole").symlink_to("/file")
     host.parent.chmod(0o777)
-    assert judge("/whole", str(host)) == Verdict("", ())
+    assert judge("/whole", str(host)) == FileVerdict("", ())
     host.chmod(0o777)
     assert judge("/whole", f"{host}/").error == f"{host} is world-writable"
 

@@ -13,12 +13,12 @@ from google.protobuf.message import Message
 
 from nri.errors import nearest
 from nri.fields import Elements, Names, Strict, Value, absolute, named, one_of, text, texts
+from nri.needs import NOT_FORWARDED, NOT_REMOVABLE, ONLY_THE_LIMIT
 from nri.proto import nri_pb2 as api
 
 Stage: TypeAlias = Literal["prestart", "create_runtime", "create_container", "start_container", "poststart", "poststop"]
 
-_NOT_FORWARDED = "NRI does not forward its removal; one of an earlier plugin can be replaced"
-_KEPT = "NRI can change it but not remove it"
+_REPLACED = f"{NOT_FORWARDED}; one of an earlier plugin can be replaced"
 _DEVICE = "[^/: ]{1,15}"
 """A name of a network device (Linux: dev_valid_name)."""
 
@@ -135,7 +135,7 @@ class CPU(Strict):
 class Memory(Strict):
     """The limit of memory, in bytes."""
 
-    refused = dict.fromkeys(api.LinuxMemory.DESCRIPTOR.fields_by_name, "runtimes change only the limit of memory")
+    refused = dict.fromkeys(api.LinuxMemory.DESCRIPTOR.fields_by_name, ONLY_THE_LIMIT)
     limit = _limit()
 
 
@@ -210,8 +210,8 @@ class _Limits(Strict):
         resources: api.LinuxResources = message.linux.resources
         self.cpu = CPU(resources.cpu)
         self.memory = Memory(resources.memory)
-        self.hugepages = HugePages("hugepages", resources.hugepage_limits, "page_size", _KEPT)
-        self.unified = Names("unified", resources.unified, _KEPT)
+        self.hugepages = HugePages("hugepages", resources.hugepage_limits, "page_size", NOT_REMOVABLE)
+        self.unified = Names("unified", resources.unified, NOT_REMOVABLE)
         super().__init__(message)
 
 
@@ -248,11 +248,11 @@ class Adjustment(_Limits):
         message = api.ContainerAdjustment() if message is None else message
         linux = message.linux
         self.annotations = Names("annotations", message.annotations)
-        self.env = Env("env", message.env, "key", _NOT_FORWARDED)
+        self.env = Env("env", message.env, "key", _REPLACED)
         self.mounts = Mounts("mounts", message.mounts, "destination")
         self.hooks = Hooks(message)
-        self.rlimits = Rlimits("rlimits", message.rlimits, "type", _KEPT)
-        self.devices = Devices("devices", linux.devices, "path", _NOT_FORWARDED)
+        self.rlimits = Rlimits("rlimits", message.rlimits, "type", NOT_REMOVABLE)
+        self.devices = Devices("devices", linux.devices, "path", _REPLACED)
         self.sysctl = Names("sysctl", linux.sysctl)
         self.namespaces = Namespaces("namespaces", linux.namespaces, "type")
         self.net_devices = NetDevices(linux.net_devices)

@@ -1,4 +1,6 @@
-"""Adjustments of a container that need a newer NRI than 0.8: older runtimes drop such a change silently, or crash.
+"""What becomes of adjustments that NRI does not carry, or not in each version. Each fact stands here once.
+
+Some adjustments need a newer NRI than 0.8: older runtimes drop such a change silently, or crash.
 
 Source: api.proto, pkg/adaptation/result.go and pkg/api/seccomp.go of NRI 0.8.0 to 0.12.5.
 """
@@ -10,6 +12,12 @@ from typing import NamedTuple
 
 from nri.proto import nri_pb2 as api
 from nri.runtimes import Version
+
+NOT_REMOVABLE = "NRI can change it but not remove it"
+NOT_FORWARDED = "NRI does not forward its removal"
+"""Of variables and devices. Another value replaces one that is there."""
+ONLY_THE_LIMIT = "runtimes change only the limit of memory"
+"""They set `swap` to the same number."""
 
 
 class Need(NamedTuple):

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from docs.drawing import MONO, Picture
@@ -21,10 +22,19 @@ STYLED = re.compile(r"\033\[(\d+)m(.*?)\033\[0m|([^\033]+)")
 
 
 def record() -> str:
-    """Runs the demo in a terminal's width; returns what it prints."""
-    environment = {**os.environ, "COLUMNS": str(COLUMNS), "LINES": "24", "TMPDIR": "/tmp"}  # noqa: S108 - it is shown
+    """Runs the demo at a terminal; returns what it prints."""
+    environment = {**os.environ, "COLUMNS": str(COLUMNS), "TMPDIR": "/tmp"}  # noqa: S108 - others are longer
     words = [str(Path(sys.executable).with_name("v010-adapter")), "demo", "-color", "always"]
-    return subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout  # noqa: S603
+    ours, theirs = os.openpty()
+    told = b""
+    with subprocess.Popen(words, env=environment, stdout=theirs) as process, os.fdopen(ours, "rb", 0) as terminal:  # noqa: S603
+        os.close(theirs)
+        with suppress(OSError):  # how a terminal says that the other end is closed
+            while True:
+                told += terminal.read(1 << 16)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, words)
+    return told.decode().replace("\r\n", "\n")
 
 
 def picture() -> str:

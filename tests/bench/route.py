@@ -27,7 +27,7 @@ from nri.testing.plugin import Plugin
 from nri.testing.recorded import recorded
 from v010_adapter import settings
 from v010_adapter.daemon import daemon
-from v010_adapter.daemon.states import Origin
+from v010_adapter.daemon.daemon import Origin
 
 ROOT = os.path.dirname(os.path.dirname(v010_adapter.__file__)) + "/"
 PLUGIN = "#!/bin/sh\ncat >/dev/null\necho '{}'\n"

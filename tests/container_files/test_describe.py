@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from v010_adapter.base import json_scanner
+from v010_adapter.base import gojson
 from v010_adapter.container_files import ADDED_VOLUME, Described
 from v010_adapter.errors import ConfigError
 from v010_adapter.hooks.facts import Facts, facts
@@ -105,9 +105,9 @@ VALUES = "id: &i c\npod_sandbox_id: *i\nargs: [x, y]", 9
 
 def test_a_text_in_yaml_may_have_so_many_values_and_no_more(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     text, number = VALUES
-    monkeypatch.setattr(json_scanner, "MAX_VALUES", number)
+    monkeypatch.setattr(gojson, "MAX_VALUES", number)
     assert list(files.read(text).container.args) == ["x", "y"]
-    monkeypatch.setattr(json_scanner, "MAX_VALUES", number - 1)
+    monkeypatch.setattr(gojson, "MAX_VALUES", number - 1)
     assert files.refused(text) == "c: larger or deeper than can be read"
 
 

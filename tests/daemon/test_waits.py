@@ -9,8 +9,7 @@ import pytest
 from nri import Identity
 from nri.errors import RegistrationError
 from v010_adapter.daemon.adapter import Adapter
-from v010_adapter.daemon.daemon import Daemon
-from v010_adapter.daemon.states import ConnectionState, Origin
+from v010_adapter.daemon.daemon import ConnectionState, Daemon, Origin
 from v010_adapter.settings import Settings
 
 from ..processes import SteppedLoop

@@ -17,11 +17,10 @@ from threading import Thread
 from tests.e2e.held import held
 from tests.e2e.holding import TOLD, Start
 from tests.e2e.launched import Launched
-from tests.e2e.pod import CONTAINER, SHARED_PIDS, STATE, Cri, HarnessError, Sandbox, until
+from tests.e2e.pod import CONTAINER, NAMESPACES, STATE, Cri, HarnessError, Sandbox, until
 from tests.e2e.runtimes import Crio, Runtime
 from tests.peers.build import peer
 
-SHARED = {"linux": CONTAINER["linux"] | SHARED_PIDS}
 SIGNALS = {"command": ["/bin/sh", "-c", "while :; do kill -CONT -1; sleep 0.01; done"]}
 HOLDS_FOR = 4.0
 """Seconds of the holds that others may wait for."""
@@ -65,7 +64,7 @@ def play(runtime: Runtime, cri: Cri, adapter: Launched) -> Iterator[str]:
     yield from _deadline(runtime, cri, adapter)
     yield from _cancelled(runtime, cri, adapter)
     yield from _deleted(runtime, cri, adapter)
-    yield from _signals(cri, adapter)
+    yield from _signals(runtime, cri, adapter)
     _statistics(cri, adapter)
     _join(cri, adapter)
 
@@ -136,11 +135,14 @@ def _never(start: Start) -> Iterator[str]:
         yield f"{start.name}: it must not run, and has run"
 
 
-def _signals(cri: Cri, adapter: Launched) -> Iterator[str]:
-    """Another container of the pod sends SIGCONT to all of its PID namespace, again and again."""
-    pod = cri.run_pod("signals", shares_pids=True)
-    cri("start", cri.create(pod, "free-sender", **SIGNALS, **SHARED))
-    start = held(cri, pod, "signals", adapter, more=SHARED)
+def _signals(runtime: Runtime, cri: Cri, adapter: Launched) -> Iterator[str]:
+    """Another container sends SIGCONT to all of its PID namespace, again and again: the pod's, on CRI-O the node's."""
+    pids = 2 if isinstance(runtime, Crio) else 0  # CRI-O's pause needs CAP_SYS_RESOURCE
+    security = {"security_context": {"namespace_options": NAMESPACES | {"pid": pids}}}
+    linux = {"linux": CONTAINER["linux"] | security}
+    pod = cri.run_pod("signals", security)
+    cri("start", cri.create(pod, "free-sender", **SIGNALS, **linux))
+    start = held(cri, pod, "signals", adapter, more=linux)
     yield from _never(start)
     if not start.is_alive():
         yield f"signals: the start has ended while it was held: {start.error}"

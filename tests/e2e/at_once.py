@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 
+from tests.e2e.launched import Syslog
 from tests.e2e.pod import STATE, Cri, HarnessError, until
 from tests.e2e.runtimes import Runtime
 from tests.peers.build import c_program, peer
@@ -62,7 +65,7 @@ run(Probe())
 FIRST, TESTED, LAST = "10-first", "50-v010-adapter", "90-last"
 
 
-def play(runtime: Runtime, adapter: Path) -> Iterator[str]:
+def play(runtime: Runtime, adapter: Path, syslog: Syslog) -> Iterator[str]:
     """Plays all sides; yields what is wrong."""
     _prepare()
     cri = runtime.start()
@@ -71,7 +74,12 @@ def play(runtime: Runtime, adapter: Path) -> Iterator[str]:
         _install(side, adapter)
         runtime.spawn_until(cri.answers)
         until(lambda: all((STATE / name).exists() for name in (FIRST, LAST)), "the plugins to join")
+        syslog.lines.clear()
         yield from _round(side, cri)
+        said = Counter(re.sub(r"^.*?: |[0-9a-f]{64}|pod\d+|\d+", "", line) for line in syslog.lines)
+        for text, number in said.most_common(12):
+            print(f"        {number} times {text}", file=sys.stderr, flush=True)
+    syslog.lines.append("<6>the adapter has said what is printed")
 
 
 def _prepare() -> None:
@@ -90,7 +98,8 @@ def _install(side: str, adapter: Path) -> None:
     """Installs what the runtime will launch."""
     for path in (PLUGINS / TESTED, DONE, STATE / FIRST, STATE / LAST):
         path.unlink(missing_ok=True)
-    shutil.rmtree(STATE / "adapter", ignore_errors=True)
+    for folder in ("adapter", "logs"):
+        shutil.rmtree(STATE / folder, ignore_errors=True)
     if side == "none":
         return
     text = json.dumps({"config": str(CONF), "path": str(LEGACY)})

@@ -36,6 +36,7 @@ SLACK = 2.0
 CONTAINERS = 3
 LONGEST = 6.0
 """Seconds that a plugin takes at most: longer than the limit."""
+SERVICE_LOG = STATE / "service.log"
 RUNS = STATE / "runs.jsonl"
 TAKES = f"""#!{sys.executable} -IS
 import json, sys, time
@@ -68,12 +69,13 @@ class Service(Thread):
         super().__init__(daemon=True)
         self._line = [str(adapter), "run", "-idx", "00", "-name", "v010-adapter", "-socket", "/run/nri/nri.sock"]
         self._over = Event()
+        SERVICE_LOG.touch()
         self.start()
 
     def run(self) -> None:
         environment = {"PATH": os.environ["PATH"], "JOURNAL_STREAM": ""}
         while not self._over.is_set():
-            with (STATE / "service.log").open("ab") as log:
+            with SERVICE_LOG.open("ab") as log:
                 self.process = subprocess.Popen(self._line, stdout=log, stderr=log, env=environment)
             self.process.wait()
 
@@ -90,7 +92,7 @@ class Adapter:
 
     def lines(self) -> list[str]:
         """Returns its log."""
-        return (STATE / "service.log").read_text(errors="replace").splitlines() if self._service else self._syslog.lines
+        return SERVICE_LOG.read_text(errors="replace").splitlines() if self._service else self._syslog.lines
 
     def kill(self) -> None:
         """Kills the process that serves."""
@@ -135,13 +137,15 @@ def play(cri: Cri, syslog: Syslog, program: Path) -> Iterator[str]:
         ids = {name: cri.create(pod, name) for name in names}
         before = adapter.registered()
         starts = {name: Timed(partial(cri, "start", id_)) for name, id_ in ids.items()}
-        time.sleep(chance.uniform(0.05, 2.0))
+        killed_after = chance.uniform(0.05, LIMIT + 1)
+        time.sleep(killed_after)
         adapter.kill()
         for name, start in starts.items():
             seconds = start.ended(f"the start of {name}")
             longest = max(longest, seconds)
             if seconds > LIMIT + SLACK:
-                yield f"{name}: its start takes {seconds:.1f} s"
+                say("\n    ".join(line for line in adapter.lines() if name in line))
+                yield f"{name}: its start takes {seconds:.1f} s; the adapter was killed after {killed_after:.1f} s"
         adapter.wait_until_registered(before + 1)
         for name, id_ in ids.items():
             log = STATE / "logs" / pod.name / f"{name}.log"
@@ -152,6 +156,7 @@ def play(cri: Cri, syslog: Syslog, program: Path) -> Iterator[str]:
         yield from _deletes(ids)
     if service:
         service.stop()
+        syslog.lines += [f"<6>{line}" for line in adapter.lines()]
     say(f"{FORM}, {POLICY}, {KILLS} kills: {dict(count)}; the longest start took {longest:.2f} s, limit {LIMIT} s")
 
 

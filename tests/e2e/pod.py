@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,8 +17,6 @@ IMAGE = "localhost/bb:1"
 UNHURRIED = "localhost/unhurried:1"
 """The same image, whose containers are asked to end by SIGTERM, and get their grace period."""
 NAMESPACES = {"network": 2, "pid": 1}  # the node's network, for there is no CNI; pids of the container's own
-SHARED_PIDS = {"security_context": {"namespace_options": NAMESPACES | {"pid": 0}}}
-"""A pod, or a container, of a pod whose processes are all in one PID namespace."""
 POD: dict[str, Any] = {
     "metadata": {"name": "p1", "namespace": "default", "uid": "uid-p1"},
     "labels": {"app": "demo", "io.kubernetes.pod.name": "p1"},
@@ -95,12 +93,13 @@ class Cri:
         self.end_pod(pod.id)
         return life
 
-    def run_pod(self, name: str = "p1", *, shares_pids: bool = False) -> Sandbox:
+    def run_pod(self, name: str = "p1", more: Mapping[str, object] = {}) -> Sandbox:
+        """Runs a pod; `more` belongs to its `linux`."""
         logs = self.folder / "logs" / name
         logs.mkdir(parents=True, exist_ok=True)
         metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
-        linux = POD["linux"] | SHARED_PIDS if shares_pids else POD["linux"]
-        file = self.file(name, POD | {"metadata": metadata, "log_directory": str(logs), "linux": linux})
+        own = {"metadata": metadata, "log_directory": str(logs), "linux": POD["linux"] | more}
+        file = self.file(name, POD | own)
         return Sandbox(name, self("runp", file).strip(), file)
 
     def create(self, pod: Sandbox, name: str = "c1", /, **more: object) -> str:

@@ -255,7 +255,7 @@ RUNS = {
     "at-once": Run(
         f"{at_once.PODS} pods at once, whose plugin takes a second",
         lambda _: None,
-        lambda runtime, _: at_once.play(runtime, ADAPTER),
+        lambda runtime, syslog: at_once.play(runtime, ADAPTER, syslog),
     ),
     "held-kills": Run(
         f"{held_kills.KILLS} kills of an adapter that holds containers",

@@ -34,7 +34,7 @@ from v010_adapter.container_files.recording import read
 from v010_adapter.daemon.adapter import Adapter
 from v010_adapter.host.trust import off
 from v010_adapter.legacy.pending_updates import OnUpdated
-from v010_adapter.monitoring.log_handlers import LineFormatter
+from v010_adapter.monitoring.logs import LineFormatter
 from v010_adapter.settings import HooksSettings, LegacySettings, PluginSettings, Settings
 
 from ..legacy.played import Clock, PlayedProgram

@@ -23,4 +23,4 @@ if __name__ == "__main__":
     print(holds.keeper, flush=True)
     while hold.end is None:
         select.select([holds], [], [])
-    print(hold.end.name, hold.is_late, flush=True)
+    print(hold.end.name, flush=True)

@@ -12,6 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from ..mounts import refused
 from ..processes import gone
 from ..waiting import LIMIT, limit
 
@@ -26,7 +27,8 @@ def missing(name: str) -> str:
     """Why a runtime cannot be tried here, empty if it can."""
     if os.geteuid():
         return "root alone makes containers"
-    return next((f"no {one}" for one in (name, "busybox", "unshare") if shutil.which(one) is None), "")
+    absent = next((f"no {one}" for one in (name, "busybox", "unshare") if shutil.which(one) is None), "")
+    return absent or refused()  # a runtime mounts the container's root directory
 
 
 class Runtime:

@@ -82,7 +82,7 @@ def test_the_commands_give_the_adapter_a_list_of_its_own(node: Node, form: tuple
     systemctl = node.write("bin/systemctl", script)
     systemctl.chmod(0o755)
     told = node.out.partition("To have the adapter run them instead:\n")[2]
-    assert told.startswith("    # First end the pods (kubectl drain): nobody runs the deletes of those that containerd")
+    assert told.startswith("    # First end the pods (kubectl drain): nobody would run their deletes")
     commands = told.replace("/etc/nri/", f"{node.root}/etc/nri/")
     subprocess.run(["sh", "-e", "-c", commands], check=True, env={"PATH": f"{systemctl.parent}:{os.defpath}"})
     own, errors = settings.read(str(node.root / YAML))

@@ -10,8 +10,7 @@ import pytest
 
 from nri import api
 from v010_adapter.monitoring import logs
-from v010_adapter.monitoring.log_handlers import LineFormatter
-from v010_adapter.monitoring.logs import RUNS
+from v010_adapter.monitoring.logs import RUNS, LineFormatter
 from v010_adapter.monitoring.trace import Named, Trace
 from v010_adapter.settings import LogSettings
 

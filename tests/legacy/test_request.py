@@ -14,7 +14,7 @@ from nri import api
 from v010_adapter.container_files.recording import read
 from v010_adapter.legacy import config, result
 from v010_adapter.legacy.config import Entry
-from v010_adapter.legacy.request import KEPT_LENGTH, Target, encode, of_container, of_pod
+from v010_adapter.legacy.request import CACHED_LENGTH, Target, encode, of_container, of_pod
 from v010_adapter.legacy.result import Result
 from v010_adapter.oci.resources import resources_from
 
@@ -254,7 +254,7 @@ def test_resources_that_come_again_are_written_once_unless_they_are_long(monkeyp
 
     monkeypatch.setattr("v010_adapter.legacy.request.resources_from", counted)
     unified = {"written": "once"}
-    for length, times in ((0, 1), (KEPT_LENGTH - 30, 1), (KEPT_LENGTH, 3)):
+    for length, times in ((0, 1), (CACHED_LENGTH - 30, 1), (CACHED_LENGTH, 3)):
         written.clear()
         linux = api.LinuxContainer(resources=api.LinuxResources(unified=unified | {"long": "x" * length}))
         for text in [of_container(container(linux), pod()).spec for _ in range(3)]:

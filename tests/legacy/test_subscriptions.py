@@ -110,7 +110,7 @@ def test_without_plugins_or_with_a_broken_conf_json_nobody_is_owed_anything(
     node.serving.synchronize([a_pod()], [C1])
     assert len(node.serving.ledger.ids()) == 0
     if is_broken:
-        assert caplog.messages == [f"{node.conf_json}:1: unexpected end; no plugin can run"]
+        assert caplog.messages == [f"{node.conf_json}:1:2: unexpected end; no plugin can run"]
     else:
         player.play("plugins a=answer; stop c1 -> -")
 

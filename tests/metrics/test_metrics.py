@@ -17,8 +17,7 @@ from prometheus_client.core import Metric
 from nri import Identity
 from tests.debian import find, missing
 from v010_adapter.base.loop import Loop
-from v010_adapter.daemon.daemon import Daemon
-from v010_adapter.daemon.states import Origin
+from v010_adapter.daemon.daemon import Daemon, Origin
 from v010_adapter.monitoring.endpoints import Endpoints
 from v010_adapter.monitoring.metrics import PREFIX, families, serve
 from v010_adapter.monitoring.times import Histogram

@@ -6,14 +6,12 @@ from typing import Any
 
 import pytest
 from google.protobuf.json_format import ParseDict
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
+from nri.needs import NOT_REMOVABLE
 from nri.proto import nri_pb2 as api
 from v010_adapter.errors import NotAdjustable
 from v010_adapter.oci import limits
 from v010_adapter.oci.fields_by_version import refuse_unknown
-from v010_adapter.oci.named_parts import _hidden
 from v010_adapter.oci.spec import adjustment, resources_to
 
 from .cases import ABSENT, CPU, FULL, HOOK, LIMITS, MOUNT, RESOURCES, Path, covers, edited
@@ -36,26 +34,25 @@ REFUSED: list[tuple[Path, Any, str, str]] = [
     (("mounts", 3), {"destination": "-/a"}, "mounts[-/a]", "NRI takes a name with a leading - as a removal"),
     (("process", "env", 3), "PATH=/a", "process.env[PATH]", REPEATED),
     ((*PAGES, 1), {"pageSize": "2MB", "limit": 1}, "linux.resources.hugepageLimits[2MB]", REPEATED),
-    (("process", "env", 1), ABSENT, "process.env[HOME]", "NRI does not forward the removal of a variable"),
+    (("process", "env", 1), ABSENT, "process.env[HOME]", "NRI does not forward its removal"),
     (("process", "env", 3), "A", "process.env[A]", "runtimes drop such an entry"),
     (("process", "env", 3), "=a", "process.env[]", "runtimes drop such an entry"),
     (("process", "args"), [], "process.args", "runtimes take no arguments as no change"),
-    (("mounts",), FULL["mounts"][::-1], "mounts[/data]", limits.MOUNT_ORDER),
     (("hooks", "createRuntime", 0, "path"), "/a", "hooks.createRuntime", "NRI can only append hooks"),
     (("process", "rlimits"), [], "process.rlimits[RLIMIT_NOFILE]", "NRI has no removal of rlimits"),
-    (("linux", "devices"), None, "linux.devices[/dev/a]", "NRI does not forward the removal of a device"),
+    (("linux", "devices"), None, "linux.devices[/dev/a]", "NRI does not forward its removal"),
     (("linux", "namespaces", 2), {"type": "time"}, "linux.namespaces[time]",
      "runtimes fail a container with an adjusted namespace of that type"),
     (("linux", "seccomp", "defaultErrnoRet"), 2, "linux.seccomp.defaultErrnoRet",
      "runtimes drop it from an adjusted policy"),
-    (MEMORY, SWAPPED, "linux.resources.memory.swap", "runtimes change only the limit"),
+    (MEMORY, SWAPPED, "linux.resources.memory.swap", "runtimes change only the limit of memory"),
     ((*MEMORY, "limit"), 0, "linux.resources.memory.limit", limits.ZERO),
     ((*RESOURCES, "pids", "limit"), -1, "linux.resources.pids.limit", "runtimes take a limit below 0 as no change"),
     ((*RESOURCES, "devices", 0, "allow"), True, "linux.resources.devices", "NRI can only append rules"),
-    (("process", "oomScoreAdj"), None, "process.oomScoreAdj", limits.KEPT),
-    ((*CPU, "quota"), ABSENT, "linux.resources.cpu.quota", limits.KEPT),
-    ((*RESOURCES, "pids"), None, "linux.resources.pids.limit", limits.KEPT),
-    ((*RESOURCES, "unified"), {}, "linux.resources.unified[memory.high]", limits.KEPT),
+    (("process", "oomScoreAdj"), None, "process.oomScoreAdj", NOT_REMOVABLE),
+    ((*CPU, "quota"), ABSENT, "linux.resources.cpu.quota", NOT_REMOVABLE),
+    ((*RESOURCES, "pids"), None, "linux.resources.pids.limit", NOT_REMOVABLE),
+    ((*RESOURCES, "unified"), {}, "linux.resources.unified[memory.high]", NOT_REMOVABLE),
 ]
 ILL_TYPED: list[tuple[Path, Any, str, str]] = [
     (("process",), "a", "process", "a string instead of an object"),
@@ -106,7 +103,7 @@ UPDATES: list[tuple[dict[str, Any], str, str]] = [
     ({"cpu": {"realtimeRuntime": 5}}, "cpu.realtimeRuntime", limits.UPDATE),
     ({"cpu": {"realtimePeriod": 5}}, "cpu.realtimePeriod", limits.UPDATE),
     ({"memory": {"limit": 5, "swap": 5}}, "memory.swap", limits.UPDATE),
-    ({"memory": {"swap": 5}}, "memory.swap", "runtimes change only the limit"),
+    ({"memory": {"swap": 5}}, "memory.swap", "runtimes change only the limit of memory"),
     *(({part: {name: 0}}, f"{part}.{name}", limits.ZERO) for part, name in (("cpu", "quota"), ("memory", "limit"))),
     ({"blockIO": {"weight": 5}}, "blockIO", limits.NOWHERE),
 ]
@@ -190,18 +187,3 @@ def test_values_of_a_variable_that_change_places_are_refused(after: list[str]) -
     with pytest.raises(NotAdjustable) as refused:
         adjustment({"process": {"env": ["A=1", "B=1", "A=2"]}}, {"process": {"env": after}})
     assert str(refused.value) == f"process.env[A]: {REPEATED}"
-
-
-@given(st.lists(st.lists(st.sampled_from(["", "a", "b", "a-"]), max_size=4).map("/".join), max_size=6))
-@settings(deadline=None)
-@example(["/a/b", "/a", "/a/"])
-@example(["/a", "/a/b", "/a"])
-@example(["/a/", "/a", "/a/b"])
-def test_a_mount_hides_what_was_mounted_inside_it_before(destinations: list[str]) -> None:
-    paths = [destination.rstrip("/") + "/" for destination in destinations]
-    hiding = {
-        destinations[place]
-        for place, path in enumerate(paths)
-        if any(earlier.startswith(path) and earlier != path for earlier in paths[:place])
-    }
-    assert _hidden(destinations) == hiding

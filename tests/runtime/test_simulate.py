@@ -246,7 +246,7 @@ FILES: list[tuple[str, str, str]] = [
     ("-events", '{"event": "Configure"}', ": it has no events"),
     ("-container", '{"id": "c",\n"args": "/x"}', ":2: args: must be a list, not a text"),
     ("-container", MANIFEST.replace("/bin/server", "on"), ":9: spec.containers[0].command[0]: must be a text"),
-    ("-conf", '{"plugins": [\n', ":2: unexpected end"),
+    ("-conf", '{"plugins": [\n', ":2:1: unexpected end"),
 ]
 
 

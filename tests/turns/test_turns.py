@@ -61,6 +61,27 @@ def test_an_adapter_that_is_alone_writes_no_note(start: Start) -> None:
     assert not table(adapter).strip(b"\0")
 
 
+def test_what_an_adapter_has_answered_that_has_gone_since_is_done_though_the_next_one_has_seen_that_it_has_gone(
+    start: Start,
+) -> None:
+    """The runtime may be slow to ask the next one, which looks once a second who has joined."""
+    first, second = start(), start()
+    assert first.serves("UpdateContainer") is MINE
+    first.die()
+    assert not second.turns.look()
+    assert second.serves("UpdateContainer") is DONE
+    written = table(second)
+    assert [second.serves("UpdateContainer") for _ in range(2)] == [MINE, MINE]
+    assert table(second) == written, "it is alone"
+
+
+def test_an_event_that_is_read_too_late_is_not_that_of_an_adapter_that_had_gone_before(start: Start) -> None:
+    first, second = start(), start()
+    first.die()
+    assert not second.turns.look()
+    assert not second.turns.others_got(second.comes())
+
+
 def test_an_adapter_that_has_left_and_works_on_counts_as_another_until_its_work_is_done(start: Start) -> None:
     first, second = start(), start()
     assert first.turns.lock("pod", "c1")

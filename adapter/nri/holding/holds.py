@@ -54,7 +54,6 @@ class Hold:
         self._holds = holds
         self._on_failure = on_failure
         self._end: HoldEnd | None = None
-        self._is_late = False
 
     @property
     def end(self) -> HoldEnd | None:
@@ -62,11 +61,6 @@ class Hold:
         if self._end is None:
             self._holds.look()
         return self._end
-
-    @property
-    def is_late(self) -> bool:
-        """Whether the limit has ended the hold."""
-        return self.end is not None and self._is_late
 
     def let_go(self) -> HoldEnd:
         """Lets the container start. Returns how the hold has ended: the limit may have been earlier."""
@@ -94,7 +88,6 @@ class Hold:
     def over(self, fields: dict[str, str]) -> None:
         """Takes what the keeper tells of the end."""
         self._end = HoldEnd(fields["over"])
-        self._is_late = bool(fields["late"])
 
 
 class Holds:

@@ -52,8 +52,6 @@ class Held:
         self.at_end = at_end
         self.wanted: HoldEnd | None = None
         """LET_GO or REFUSED, once it is decided."""
-        self.is_late = False
-        """Whether the limit of the hold has decided."""
         self.end: HoldEnd | None = None
         """How the hold has ended. Passing on the byte of the start may take longer."""
         self.fds: list[int] = []
@@ -77,7 +75,7 @@ class Held:
                 if time.monotonic() < self._until:
                     yield [self._fifos.process], self._until
                 else:
-                    self.wanted, self.is_late = self.at_end, True
+                    self.wanted = self.at_end
             yield from self._refuse() if self.wanted is HoldEnd.REFUSED else self._let_go()
         finally:
             self._fifos.put_back()
@@ -186,7 +184,7 @@ class Keeper:
             was_over = held.end is not None
             is_left = held.go_on()
             if not was_over and held.end is not None:
-                self._tell_end(held.id, held.end, held.is_late)
+                self._tell(id=held.id, over=held.end.value)
             if not is_left:
                 del self._held[held.id]
 
@@ -209,9 +207,9 @@ class Keeper:
         else:
             held = self._held.get(request["id"])
             if held is None:  # its end was told
-                self._tell_end(request["id"], HoldEnd.GONE)
+                self._tell(id=request["id"], over=HoldEnd.GONE.value)
             elif held.end is not None:
-                self._tell_end(held.id, held.end, held.is_late)
+                self._tell(id=held.id, over=held.end.value)
             else:
                 held.wanted = held.wanted or HoldEnd(request["do"])
         return True
@@ -284,9 +282,6 @@ class Keeper:
                 held.wanted = at_end
             if held.go_on():
                 self._held[id_] = held
-
-    def _tell_end(self, id_: str, end: HoldEnd, is_late: bool = False) -> None:
-        self._tell(id=id_, over=end.value, late="yes" if is_late else "")
 
     def _tell(self, **fields: object) -> None:
         with suppress(OSError):  # the plugin has ended, or does not read

@@ -1,1 +1,1 @@
-"""The base of all other packages: the event loop, the trunk, JSON as Go writes it, the log's handlers. Without NRI."""
+"""The base of all other packages: the event loop, connected sockets, JSON as Go reads and writes it. Without NRI."""

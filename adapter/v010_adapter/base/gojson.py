@@ -1,7 +1,7 @@
 """JSON as Go's encoding/json reads and writes it, for conf.json, requests, results and hook files.
 
 Python's decoder accepts NaN, guesses encodings, loses the text of numbers and overflows on deep nesting. Here a value
-is kept as its text until it is decoded; `json_scanner` validates the text.
+is kept as its text until it is decoded. `end_of_value` validates a text without decoding it.
 """
 
 from __future__ import annotations
@@ -13,17 +13,23 @@ from json.decoder import JSONDecoder
 from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
-from v010_adapter.base import json_scanner
-from v010_adapter.base.json_scanner import STRING, end_of_value, skip_space, token
-from v010_adapter.base.json_scanner import JSONError as JSONError  # noqa: PLC0414 - callers need this module alone
-from v010_adapter.base.json_scanner import position as position  # noqa: PLC0414
-
+MAX_DEPTH = 10_000
+"""Maximum levels of nesting (encoding/json scanner.go, maxNestingDepth)."""
+MAX_VALUES = 100_000
+"""Maximum values in one text, objects and arrays included. Go has no such limit, but an event's time has an end."""
+_SPACE = rb"[ \t\n\r]*"
+_STRING = rb'"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*"'
+_NUMBER = rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
+_TOKEN = re.compile(
+    _SPACE + rb"(?:(?P<string>" + _STRING + rb")|(?P<scalar>" + _NUMBER + rb"|true|false|null)|(?P<mark>[\[\]{},:]))"
+)
+_BLANK = re.compile(_SPACE)
 MAX_PLAIN_DEPTH = 100
 """Maximum levels of nesting for `plain`."""
 MAX_DIGITS = 1000
 """Maximum digits of a whole number for `plain`. Python reads and writes at most 4300."""
 
-_TO_COMPACT = re.compile(rb"(" + STRING + rb")|[ \t\n\r]+")
+_TO_COMPACT = re.compile(rb"(" + _STRING + rb")|[ \t\n\r]+")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _TYPES = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
 _FOLDED = {0x17F: "s", 0x212A: "k"}
@@ -37,6 +43,90 @@ def _replace_each_byte(error: UnicodeError) -> tuple[str, int]:
 
 
 codecs.register_error("replace each byte", _replace_each_byte)
+
+
+class JSONError(ValueError):
+    """Text that is not JSON, with the line and column of the error."""
+
+    def __init__(self, reason: str, text: bytes, offset: int) -> None:
+        self.reason = reason
+        self.line, self.column = position(text, offset)
+        super().__init__(f"line {self.line}, column {self.column}: {reason}")
+
+
+def position(text: bytes, offset: int) -> tuple[int, int]:
+    """Returns line and column of an offset; both count from 1, columns in bytes."""
+    return text.count(b"\n", 0, offset) + 1, offset - text.rfind(b"\n", 0, offset)
+
+
+def skip_space(text: bytes, position: int) -> int:
+    """Returns the offset of what follows white space."""
+    match = _BLANK.match(text, position)
+    return match.end() if match else position
+
+
+def token(text: bytes, position: int) -> re.Match[bytes]:
+    """Returns the match of the next token: its group is `string`, `scalar` or `mark`. Raises JSONError."""
+    match = _TOKEN.match(text, position)
+    if match is None:
+        position = skip_space(text, position)
+        if text[position : position + 1] == b'"':
+            raise JSONError("a string without end, with a control character or with a wrong escape", text, position)
+        raise JSONError(f"unexpected {_shown(text[position : position + 1])}", text, position)
+    return match
+
+
+def _shown(byte: bytes) -> str:
+    if byte.isascii() and byte.decode().isprintable():
+        return f"{byte.decode()!r}" if byte else "end"
+    return f"byte 0x{byte.hex()}"
+
+
+def end_of_value(text: bytes, position: int) -> int:
+    """Validates the value at `position` and returns the offset after it, without recursion."""
+    closers: list[bytes] = []
+    for _ in range(MAX_VALUES):
+        match = token(text, position)
+        position = match.end()
+        mark = match["mark"]
+        if mark in (b"{", b"["):
+            if len(closers) >= MAX_DEPTH:
+                raise JSONError("nested too deeply", text, match.start())
+            closers.append(b"}" if mark == b"{" else b"]")
+            follower = token(text, position)
+            if follower["mark"] != closers[-1]:
+                position = _key(text, position) if mark == b"{" else position
+                continue
+            position = follower.end()
+            closers.pop()
+        elif mark is not None:
+            raise JSONError(f"unexpected {mark.decode()!r}", text, match.end() - 1)
+        # A value has just ended: close its containers, or continue after the comma.
+        while closers:
+            match = token(text, position)
+            position = match.end()
+            if match["mark"] == b",":
+                if text.startswith((b"}", b"]"), skip_space(text, position)):
+                    raise JSONError("a trailing comma", text, position - 1)
+                position = _key(text, position) if closers[-1] == b"}" else position
+                break
+            if match["mark"] != closers[-1]:
+                raise JSONError("a comma or a closing bracket is missing", text, skip_space(text, match.start()))
+            closers.pop()
+        else:
+            return position
+    raise JSONError(f"more than {MAX_VALUES} values", text, position)
+
+
+def _key(text: bytes, position: int) -> int:
+    """Returns the offset after a member's key and colon."""
+    match = token(text, position)
+    if match["string"] is None:
+        raise JSONError("a key in quotes is missing", text, skip_space(text, position))
+    colon = token(text, match.end())
+    if colon["mark"] != b":":
+        raise JSONError("a colon is missing", text, skip_space(text, match.end()))
+    return colon.end()
 
 
 class Member(NamedTuple):
@@ -114,19 +204,16 @@ def path_name(path: Iterable[str | int]) -> str:
 class Object(list[tuple[str, Any]]):
     """A decoded object: its members in order, duplicates included."""
 
-    as_plain: Any = None
-    """The same from `plain`, where a caller keeps it; it must not be changed then."""
-
 
 def decode(text: bytes, levels: int) -> Any:
     """Returns the only JSON value in `text`: Object, list, str, bool, None, or a number as its text's bytes.
 
     A value deeper than `levels` may be left as its text. Raises JSONError.
     """
-    # Upper bounds of levels and values: brackets and commas in strings count, too. Python's scanner knows no limit.
-    if len(text) > min(json_scanner.MAX_DEPTH, json_scanner.MAX_VALUES):
+    # Python's scanner has no limits. These counts are upper bounds, because brackets and commas in strings count, too.
+    if len(text) > min(MAX_DEPTH, MAX_VALUES):
         brackets = text.count(b"[") + text.count(b"{")
-        if brackets > json_scanner.MAX_DEPTH or text.count(b",") + brackets >= json_scanner.MAX_VALUES:
+        if brackets > MAX_DEPTH or text.count(b",") + brackets >= MAX_VALUES:
             document(text)  # which counts them
     try:
         # Python's scanner is fast. `_tree` decodes a text that the scanner refuses, or reads in another way than Go.
@@ -243,7 +330,10 @@ _ESCAPED = (
 )
 
 _encode = c_make_encoder(None, None, encode_basestring, None, ":", ",", False, False, True)
-"""What JSONEncoder.encode makes anew for each call. No markers: data has no circles. No default: only JSON's types."""
+"""The encoder that JSONEncoder.encode would make anew at each call.
+
+It has no markers, because data has no circles, and no default, because data has only JSON's types.
+"""
 
 
 def encode(data: Any) -> str:
@@ -252,7 +342,7 @@ def encode(data: Any) -> str:
 
 
 _QUOTED = bytes(range(0x20)) + b'"\\'
-"""What `quote` escapes."""
+"""The characters that `quote` escapes."""
 quote = encode_basestring
 """Returns a string in quotes, as `encode` does, but faster."""
 

@@ -1,7 +1,7 @@
 """The daemon's event loop: calls back when file descriptors are ready and when timers are due.
 
-The loop uses epoll itself. asyncio would take a third of the daemon's start-up time and memory, and per event more time
-than all the rest.
+The loop uses epoll itself. asyncio would add a third to the daemon's start-up time and memory, and would take more time
+for each event than the daemon's own code.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ READ = select.EPOLLIN
 HANG_UP = select.EPOLLHUP
 WRITE = select.EPOLLOUT
 AT_ONCE = 0.001
-"""Seconds. A wait that is shorter than this may have found what was ready before it."""
+"""Seconds. After a shorter wait, the descriptors may have been ready before the wait."""
 OVERSLEPT = 0.1
-"""Seconds. A wait that is longer than asked for by more than this was one of a stopped process.
+"""Seconds. If a wait takes longer than it should by more than this, the process was stopped (SIGSTOP) meanwhile.
 
-It decides how much of a deadline counts as gone, never whose turn an event is.
+This decides how much of a deadline counts as gone, never whose turn an event is.
 """
 LONGEST_WAIT = 86400
 """Maximum seconds of one wait: epoll accepts no more than 24 days."""
@@ -37,7 +37,7 @@ FEW_TIMERS = 100
 
 
 class Timer:
-    """A callback that is called at a given time, None if it is not called any more."""
+    """A callback that is called at a given time; None if it has been called or cancelled."""
 
     callback: Callable[[], object] | None = None
 
@@ -68,11 +68,11 @@ class Loop:
         self.time = time.monotonic
         """The clock of `call_at`, in seconds."""
         self.ready_since = 0.0
-        """The earliest time at which the descriptors that are served now may have become ready."""
+        """The earliest time at which the descriptors that are being served may have become ready."""
         self.quiet_at = self.time()
-        """A time at which they were not ready, even if this process has been stopped since."""
+        """A time at which these descriptors were certainly not ready, even if the process was stopped since then."""
         self.is_watchful = False
-        """Whether `quiet_at` is to be recent, so that short stops are noticed, too. It costs 20 turns a second."""
+        """Whether `quiet_at` must be recent, so that short stops of the process are noticed, at 20 turns a second."""
         self.has_hung_up = False
         """Whether the other end of the descriptor that is served now is closed. There may still be bytes to read."""
         self.stalls = 0
@@ -138,8 +138,8 @@ class Loop:
     def _poll(self, last_poll: float, wait: float) -> tuple[float, list[tuple[int, int]]]:
         """Returns the time, and the descriptors that are ready now or within `wait` seconds.
 
-        A descriptor that is ready at once may have been ready since `last_poll`, the time of the previous call. After a
-        wait that was longer than asked for, the process was stopped, perhaps since its begin.
+        A descriptor that is ready at once may have been ready since `last_poll`, the time of the previous call. After
+        a wait that took too long, the process was stopped, perhaps since the wait began.
         """
         begun = self.time()
         if begun - last_poll > STALL:

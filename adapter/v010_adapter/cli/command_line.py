@@ -166,7 +166,7 @@ def _run(options: Options, launch: Launch | None) -> int:
     collector.pause()  # until the adapter has joined
     import nri  # noqa: PLC0415
     from v010_adapter.daemon import daemon, process_setup  # noqa: PLC0415
-    from v010_adapter.daemon.states import Origin  # noqa: PLC0415
+    from v010_adapter.daemon.daemon import Origin  # noqa: PLC0415
 
     configured, errors = _configuration(options)
     if options.config:

@@ -26,7 +26,7 @@ OF_SERVER = (
     ),
     *("v010_adapter.monitoring.metrics", "v010_adapter.monitoring.status"),
 )
-"""What a server imports until it serves."""
+"""The modules that a server imports before it serves."""
 
 
 def main(*, in_container: bool = False) -> int:
@@ -40,7 +40,7 @@ def main(*, in_container: bool = False) -> int:
     if is_daemon:
         if "NRI_PLUGIN_SOCKET" in os.environ:
             launch = guarded()
-        elif in_container:  # no runtime waits, so the guard imports first, and the next server joins the sooner
+        elif in_container:  # no runtime waits: the guard imports, so that each later server joins soon
             for name in OF_SERVER:
                 import_module(name)
             guard_container()

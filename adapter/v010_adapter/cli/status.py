@@ -29,7 +29,6 @@ PAUSE = 0.5
 OTHER_SCREEN, OWN_SCREEN, CLEAR = "\033[?1049h", "\033[?1049l", "\033[H\033[J"
 """Switch a terminal to another screen, switch it back, and clear the screen."""
 HEALTHY, FAULTS, NOBODY = 0, 1, 3
-NONE: Mapping[str, str] = MappingProxyType({})
 
 
 def parser() -> Parser:
@@ -110,7 +109,7 @@ def _show(directory: str, adapters: list[dict[str, Any]], options: Namespace, he
         lines = [line for adapter in adapters for line in ("", *_text(adapter, room))][1:]
         if options.watch:
             lines = [f"{_shown(time.time())}, every {INTERVAL:g} s", "", *lines]
-        lines = terminal.fitted(lines, sys.stdout)
+        lines = terminal.fitted(lines, sys.stdout, terminal.LABEL)
         if height is not None and len(lines) > height:
             lines[height - 1 :] = [f"... {len(lines) - height + 1} more lines"]
         show(*lines, paint=arguments.paint(options))

@@ -34,11 +34,11 @@ class System(NamedTuple):
     name: str
     socket: str
     config: tuple[str, ...]
-    """The configuration that decides. The first file that exists is the runtime's."""
+    """The possible configuration files. The runtime reads the first one that exists."""
     units: tuple[str, ...] = ("containerd",)
     """The units of systemd that start the runtime. A node has one of them."""
     drop_ins: tuple[str, ...] = ()
-    """Directories of drop-ins. containerd reads a directory that its configuration imports, CRI-O always."""
+    """Directories of drop-ins. containerd reads those that its configuration imports, CRI-O reads all."""
     editable: str = ""
     """The configuration that stays if somebody edits it. All others are generated, or read-only."""
     by_hand: str = ""

@@ -27,6 +27,8 @@ USUAL_WIDTH = 80
 """The width of a terminal that does not know it, as a serial console."""
 INDENT = 4
 """How much later lines of a text are indented."""
+LABEL = 9
+"""The width of a label at the begin of a line, as `ok` in `check`."""
 GAP = "  "
 """What is between two columns of a table."""
 NAME_WIDTH, TEXT_WIDTH = 8, 32
@@ -58,11 +60,11 @@ def are_wanted(out: TextIO, when: str = AUTO) -> bool:
 
 
 def width(out: TextIO) -> int:
-    """Returns the width that lines may have: that of COLUMNS, else that of a terminal; else there is no limit."""
+    """Returns the width of a terminal, which COLUMNS overrides. Elsewhere, lines have no limit: scripts read them."""
     columns = os.environ.get("COLUMNS", "")
-    if columns.isdecimal() and int(columns):
-        return int(columns)
     try:
+        if out.isatty() and columns.isdecimal() and int(columns):
+            return int(columns)
         return os.get_terminal_size(out.fileno()).columns or USUAL_WIDTH
     except (OSError, ValueError):  # no terminal, or closed
         return sys.maxsize
@@ -120,10 +122,10 @@ def wrapped(line: str, room: int, more: int = INDENT) -> list[str]:
     return [*lines, last]
 
 
-def fitted(lines: Iterable[str], out: TextIO) -> list[str]:
-    """Returns the lines, without control characters, as lines that fit into `out`."""
+def fitted(lines: Iterable[str], out: TextIO, more: int = INDENT) -> list[str]:
+    """Returns printable lines that fit into `out`, later ones indented by `more`."""
     room = width(out)
-    return [part for line in lines for part in wrapped(printable(line), room)]
+    return [part for line in lines for part in wrapped(printable(line), room, more)]
 
 
 def table(

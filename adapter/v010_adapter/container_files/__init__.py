@@ -1,4 +1,4 @@
-"""Reads a container and its pod from a file of NRI, OCI, Kubernetes or a runtime's tool, as the file's keys show."""
+"""Reads a container and its pod from a file of NRI, OCI, Kubernetes or a runtime's tool. The keys tell which it is."""
 
 from __future__ import annotations
 
@@ -96,9 +96,9 @@ def _candidates(documents: Sequence[Value], command: str) -> tuple[Value, Candid
 
 
 def _chosen(candidates: Candidates, name: str, place: Value) -> Described:
-    """Returns the only container of this name, without a name the only container. A name may begin with the pod's name.
+    """Returns the only container of this name, or the only one at all. A name may begin with the pod's name.
 
-    Containers with the same full name are one container at several events: the first one counts. Raises ConfigError at
+    Containers with the same full name are one container at several events: the first event counts. An error names
     `place`.
     """
     by_name: dict[str, Callable[[], Described]] = dict(reversed(candidates))

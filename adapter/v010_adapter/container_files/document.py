@@ -10,7 +10,7 @@ from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from v010_adapter.base import gojson, json_scanner
+from v010_adapter.base import gojson
 from v010_adapter.errors import ConfigError, reason_of, yaml_error
 from v010_adapter.host import paths
 
@@ -96,7 +96,7 @@ def read(file: str) -> list[Value]:
 
 
 def parse(text: bytes, file: str) -> list[Value]:
-    """Returns the documents of a text, as `read`; `file` is its name in errors."""
+    """Returns the documents of a text, as `read` does; `file` is its name in errors."""
     values = _json(file, text) if text.lstrip(b" \t\r\n")[:1] in {b"{", b"["} else _yaml(file, text)
     documents = [value for whole in values for value in (whole if isinstance(whole.data, list) else [whole])]
     if not documents:
@@ -137,7 +137,7 @@ def _yaml(file: str, text: bytes) -> list[Value]:
     decoded = paths.text(text, file)
     try:
         nodes = list(yaml.compose_all(decoded, yaml.SafeLoader))
-        if max(map(_size, nodes), default=0) > json_scanner.MAX_VALUES:
+        if max(map(_size, nodes), default=0) > gojson.MAX_VALUES:
             raise ConfigError(file, TOO_LARGE)
         loader = yaml.SafeLoader("")
         documents = [loader.construct_document(node) for node in nodes]

@@ -48,19 +48,11 @@ LEGACY_EVENTS = (
 def reserve(own: Settings, nri: runtimes.Version) -> float:
     """Returns how many seconds before a call's deadline the answer is sent at the latest.
 
-    If nothing is configured, there are more for a runtime that drops a late plugin.
+    The default is longer for a runtime that drops a plugin whose answer is late.
     """
     if own.reserve is not None:
         return own.reserve
     return RESERVE if nri >= runtimes.LATE_PLUGINS_STAY else RESERVE_WHERE_DROPPED
-
-
-def _version(path: str) -> tuple[int, ...]:
-    """Returns the version of a file, empty if it is not there."""
-    try:
-        return paths.version(os.stat(path))
-    except OSError:
-        return ()
 
 
 class Adapter(Plugin):
@@ -73,12 +65,12 @@ class Adapter(Plugin):
         self.settings = own
         """The settings in force: the runtime's, once it has sent some."""
         self._errors = errors
-        """What is wrong with the adapter's own configuration."""
+        """The errors in the adapter's own configuration."""
         self._is_configured_by_runtime = False
-        self._file = own.file, _version(own.file)
+        self._file = own.file, paths.version_at(own.file)
         """The file that the settings come from, and its version when it was read."""
         self._waiting: list[str] = []
-        """The keys of which the file has other values, which need a restart."""
+        """The keys whose values in the file need a restart to take effect."""
         self._runtime = Runtime()
         self._listed: api.SynchronizeRequest | None = None
         """What the runtime has sent with Synchronize, until the work on it begins."""
@@ -94,7 +86,7 @@ class Adapter(Plugin):
 
     @property
     def _with_hooks(self) -> bool:
-        """Whether hooks are ours to inject."""
+        """Whether this adapter injects hooks."""
         enabled = self.settings.hooks.enabled
         return not self._runtime.habits.no_hooks if enabled is None else enabled
 
@@ -125,23 +117,23 @@ class Adapter(Plugin):
         return f"runtime.failRequest has no effect: the NRI of {name} {version} is older than 0.12.4"
 
     def _restart_needed(self) -> str:
-        """Returns what of the configuration file is not in force; empty if all is. Only the file's status is read."""
+        """Returns why the configuration file needs a restart; empty if it does not. Reads only the file's status."""
         path, version = self._file
         if self._is_configured_by_runtime or not path:
             return ""
-        if _version(path) != version:
+        if paths.version_at(path) != version:
             return f"restart needed: {path} has changed since it was read (SIGHUP says what needs the restart)"
         return f"restart needed for {', '.join(self._waiting)}: {path} has other values" if self._waiting else ""
 
     def reload(self, read: settings.Read) -> None:
-        """Reads the configuration file again and applies the log's settings: others are in use by what they configure.
+        """Reads the configuration file again, and applies the settings of the log. All others stay in force.
 
         A file with an error changes nothing. Logs what has taken effect, and what needs a restart.
         """
         if self._is_configured_by_runtime:
             log.warning("SIGHUP: the runtime has sent the configuration, and sends it again only when it is restarted")
             return
-        self._file = self._file[0], _version(self._file[0])
+        self._file = self._file[0], paths.version_at(self._file[0])
         new, errors = read()
         for error in errors:
             log.error("SIGHUP: %s (the configuration stays as it was)", error)
@@ -179,7 +171,7 @@ class Adapter(Plugin):
             directory = RuntimeDirectory(self.state_directory, self._runtime.name, self.settings.legacy.trust)
             self._turns, self._serving = Turns(directory, self._loop.time, self.settings.state_owner), None
         self._turns.join()
-        if (other := self._turns.stranger) is not None:  # both have come at once: `unfit` has not seen it
+        if (other := self._turns.stranger) is not None:  # it has joined since `unfit` was asked
             self._turns.leave()
             raise RegistrationError(self._of_stranger(other))
         self._listed = request
@@ -189,7 +181,7 @@ class Adapter(Plugin):
     def _begin(self) -> None:
         """Begins to serve the runtime that has synchronized the adapter."""
         if self._listed is None or self._turns is None:
-            return  # done already, for an event has come before
+            return  # an event has come earlier, and has begun it
         request, self._listed = self._listed, None
         if self._serving is None:
             from v010_adapter.events.serving import Serving  # noqa: PLC0415 - the runtime has waited for the answers so far
@@ -210,7 +202,7 @@ class Adapter(Plugin):
         return self._holder
 
     def end_left_holds(self) -> None:
-        """Ends the holds that are left of adapters that were killed. To be called before this one joins."""
+        """Ends the holds of adapters that were killed. Must be called before this adapter joins."""
         if self._holder is not None or os.path.isdir(f"{self.state_directory}/holds"):
             self._made_holder().end_left()
 
@@ -268,8 +260,8 @@ class Adapter(Plugin):
     def unfit(self) -> str:
         """Why this adapter must not join beside another one; empty if it may join.
 
-        Creates would fail here; or the other one has another owner, and so perhaps other work, or another format of the
-        state; or one of both has no room for what the other one must know.
+        Creates may fail here. The other adapter may have another owner, and so perhaps other work; or another format of
+        the state. The state directory may have no room for what one of the two must tell the other.
         """
         joined = owners_in(self.state_directory)
         if not joined:
@@ -283,7 +275,7 @@ class Adapter(Plugin):
         return unfit(self.settings.legacy)
 
     def _of_stranger(self, other: str) -> str:
-        """Returns why this adapter does not join beside that of another owner."""
+        """Returns why this adapter does not join beside an adapter of the owner `other`."""
         own = self.settings.state_owner
         return f"state.owner: an adapter of {other or 'nobody'} has joined, and this one is of {own or 'nobody'}"
 

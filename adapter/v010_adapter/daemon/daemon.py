@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import time
+from collections.abc import Callable
+from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nri import Identity, Stub, api
 from nri.errors import NRIError, RegistrationError, RemoteProtocolError
 from v010_adapter import __version__, settings
 from v010_adapter.base.connected_socket import ConnectedSocket
 from v010_adapter.base.loop import NO_TIMER, Loop
-from v010_adapter.daemon import guard, signals
+from v010_adapter.daemon import guard
 from v010_adapter.daemon.adapter import Adapter
-from v010_adapter.daemon.states import ConnectionState, Origin
 from v010_adapter.errors import ConfigError
 from v010_adapter.monitoring import logs
 from v010_adapter.monitoring.endpoints import Endpoints
@@ -32,13 +34,66 @@ log = logging.getLogger(__name__)
 GRACE = 10.0
 """Seconds that running plugins get at the end."""
 LOOK = 0.2
-"""Seconds between two looks whether another adapter has joined, which an adapter that is told to end waits for."""
+"""Seconds between two looks, of an adapter that is told to end, whether another adapter has joined."""
 FIRST_WAIT, LONGEST_WAIT = 0.1, 0.5
 """Seconds between two attempts to join: each wait is twice the one before. Pods that start meanwhile have no create."""
 REMINDER = 10.0
 """Seconds between two log lines while the runtime takes its time to join us."""
 OPEN_AFTER = 1.0
 """Seconds after the start at which `status` and probes can ask an adapter that waits for its runtime."""
+
+
+class Origin(NamedTuple):
+    """How the process was started: it decides how the daemon joins its runtime again, and when it ends."""
+
+    connect: Callable[[], int] | None = None
+    """Returns the descriptor of a socket connected to the runtime, to join again. Raises RegistrationError.
+
+    Without it, the daemon ends when the connection is lost.
+    """
+    when_lost: int = 0
+    """The exit code when the daemon ends because the connection is lost."""
+    launch: guard.Launch | None = None
+    """The runtime that has launched the process, if one has: the daemon ends when that runtime does."""
+    linger: float = 0
+    """How many seconds the daemon continues to serve when it is told to end, unless another adapter takes over."""
+
+
+class ConnectionState(Enum):
+    """The state of the connection with the runtime. The value is the message for systemd.
+
+    The service is ready when it has joined a runtime, and also while it waits for one. A runtime may start much later:
+    until then, the service must not fail, and units that are ordered after the service must not wait.
+    """
+
+    APART = "READY=1\nSTATUS=waits for the runtime"
+    """No connection; a timer tries again."""
+    JOINING = "STATUS=the runtime has not configured and synchronized the adapter yet"
+    """Connected, but not synchronized. The runtime may take minutes: it holds NRI's lock during a StopContainer's grace
+    period (containerd issue 14083), so the connection is never given up while it waits."""
+    JOINED = "READY=1\nSTATUS=joined with the runtime"
+    ENDING = "STOPPING=1\nSTATUS=waits for the running plugins"
+    """No new connection; running plugins may finish."""
+
+
+def _watch_signals(loop: Loop, end: Callable[[str], object], reload: Callable[[], object]) -> None:
+    """Calls `end` with the name of each SIGTERM and SIGINT, and `reload` at each SIGHUP, as long as the loop runs."""
+    wakeup, awake = os.pipe()
+    for pipe_end in (wakeup, awake):
+        os.set_blocking(pipe_end, False)
+    signal.set_wakeup_fd(awake, warn_on_full_buffer=False)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, guard.SIGNALS)
+
+    def on_signals() -> None:
+        for number in os.read(wakeup, 64):
+            if number == signal.SIGHUP:
+                reload()
+            else:
+                end(signal.Signals(number).name)
+
+    loop.watch(wakeup, on_signals)
 
 
 class Daemon:
@@ -85,9 +140,9 @@ class Daemon:
 
         `trunk` is the descriptor of a connected socket; without one the daemon connects itself. Returns the exit code.
         """
-        signals.watch(self._loop, self._end_on, lambda: self._adapter.reload(self._reread))
+        _watch_signals(self._loop, self._end_on, lambda: self._adapter.reload(self._reread))
         self._keep_house()
-        if trunk is None:  # then the settings are known
+        if trunk is None:  # then no runtime sends the settings
             self._loop.call_at(self._loop.time() + OPEN_AFTER, self._open)
             self._try()
         else:
@@ -137,7 +192,7 @@ class Daemon:
         self._wait = min(2 * self._wait, LONGEST_WAIT)
 
     def _open(self) -> None:
-        """Opens what others ask the adapter at, once the settings are known and no runtime waits."""
+        """Opens the sockets at which others ask the adapter. The settings must be known, and no runtime may wait."""
         own = self._adapter.settings
         self._endpoints.open(self._adapter.state_directory, own.metrics_listen, own.legacy.trust)
 
@@ -293,9 +348,10 @@ class Daemon:
             self._finish(0)
 
     def _keep_house(self) -> None:
-        """Looks after the state directory and the processes. Writes the kept log lines: a syslog socket may queue ten.
+        """Does what is due each second, whether events come or not.
 
-        Reaps the orphans that the daemon gets as PID 1 of a container.
+        Reaps the orphans that the daemon gets as PID 1 of a container; looks for the state directory; writes the kept
+        log lines, of which a syslog socket may queue only ten.
         """
         children.reap_strangers()
         if self._origin.launch is None and self._adapter.has_lost_state and self.state is not ConnectionState.ENDING:

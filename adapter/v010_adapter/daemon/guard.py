@@ -2,9 +2,9 @@
 
 A stopped server (SIGSTOP) keeps its locks and answers nothing, so the guard kills it first.
 
-NRI kills the process that it launched when it drops the plugin (pkg/adaptation/plugin.go, stop). So that process forks
-a guard with a session of its own, and only waits; the guard forks the server. Both fork before they import anything
-large: a runtime waits, and the two hold little memory. The guard of a container imports all that a server needs before
+NRI kills the process that it launched when it drops the plugin (pkg/adaptation/plugin.go, stop). So that process only
+forks a guard, which has a session of its own, and waits; the guard forks the server. Both fork before they import large
+modules, because a runtime waits, and because both stay. The guard of a container imports all that a server needs before
 it forks one (`cli.entry`), so that the next one joins at once.
 """
 
@@ -19,9 +19,9 @@ import time
 from contextlib import suppress
 
 FIRST_WAIT, LONGEST_WAIT = 0.1, 10.0
-"""Seconds before a killed server is started again: twice the wait before, unless the server has lived a LIFE."""
+"""Seconds before a killed server is started again. Each wait is twice the one before; after a LIFE, it is the first."""
 LIFE = 1.0
-"""Seconds after which a server has joined: what kills it then has not to do with its start."""
+"""Seconds. A server that has lived longer was not killed because of its start."""
 
 IGNORED = signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM
 _ENDING = {signal.SIGTERM, signal.SIGINT}

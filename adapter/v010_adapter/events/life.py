@@ -12,27 +12,31 @@ its answer has been sent and the programs that were left have ended. Then it is 
 works that wait for it go on.
 
 THE ANSWER. It is given once: when no program is left to run, or when the time of the event is up, in whatever state
-that is. So each state exists with and without an answer. After the answer a work goes on in the same states, and
-answers no more. When the runtime has got the answer (SENT), other adapters have been told.
+that is. So each state before ENDING exists with and without an answer. After the answer a work goes on in the same
+states, and answers no more. When the runtime has got the answer (SENT), other adapters have been told.
 
-THE HOLD. A container that starts can be held (HELD, in any state without an answer but ENDING): the runtime is told
-that the event is over, and the container waits for the answer in its place. The event has more time then, and all else
-is as before: a work that is held goes on in the same states, and the answer lets the container go, or refuses it if
-the event has failed. So each state before the answer exists held, too. No answer is left to give to the runtime.
+THE HOLD. A container that starts can be held (HELD, in any state without an answer): the runtime is told that the
+event is over (FREE_RUNTIME), and the container waits for the answer in its place. The event has more time then, and all
+else is as before: a work that is held goes on in the same states, and ANSWER lets the container go, or refuses it if
+the event has failed. So each state before the answer exists held, too.
 
 WHAT FOLLOWS FROM THE TABLE.
-- A plugin is late. TIME_IS_UP in RUNNING: if a program that must not fail is not done, the event fails, the program is
-  left and nothing else runs. Else the event is answered, and the work goes on: each program gets until its LIMIT.
+- A plugin is late. TIME_IS_UP in RUNNING: if a create has a program that must not fail and is not done, the event
+  fails, the program is left and nothing else runs. Else the event is answered, as at each delete, and the work goes on:
+  each program gets until its LIMIT.
 - An installer writes the program's file. The work is BUSY, and spawns the program again and again until the event is
   due. Then the program has failed, as one that could not be spawned.
+- A container is held. Its time is up at the limit of holds, when the runtime has gone, and when somebody else has ended
+  the hold. When the container or its pod is stopped, it is refused, whatever its programs do (`refuse`): the program
+  that runs is left, no other one runs, and the delete waits until the left one has ended, or its time is over.
 - The adapter is killed. What it has noted in the state directory is all that remains: in QUEUED and BLOCKED nothing;
-  from the turn on that the event has begun, and each create before its program gets the request; after SENT that the
-  event is answered. The kernel ends its locks, and whoever gets the event next repeats what is not noted.
-- A container is held. Its time is up at the limit of holds, when the runtime has gone, when somebody else has ended
-  the hold, and when the container or its pod is stopped: then it is refused, whatever its programs do (`refuse`).
-- Two adapters get the event. The second one asks after the first has answered, or is late. It is QUEUED, BLOCKED while
-  the first works on, and its event is DONE, or ANSWERED_ELSEWHERE before its turn: it answers at once, and its deletes
-  wait for their turn.
+  from the turn on that the event has begun, and each create before its program gets the request; of a delete that its
+  program has ended; after SENT that the event is answered. Nobody waits for the program. The kernel ends the locks, and
+  whoever gets the event next repeats what is not noted. The keeper ends what was held (`holder`).
+- Two adapters get the event. The second one is asked after the first has answered, is late, or has been killed. Its
+  work is QUEUED, and BLOCKED while the first one works on. If the first has answered, the second answers at once (fate
+  DONE, or ANSWERED_ELSEWHERE before the turn), and runs at its turn the deletes that are still owed. Else it runs what
+  is not noted (REPEAT).
 """
 
 from __future__ import annotations

@@ -17,8 +17,7 @@ from nri.events import subject_of
 from nri.runtimes import Runtime
 from v010_adapter.base.loop import Loop
 from v010_adapter.errors import ConfigError, PluginError
-from v010_adapter.events.deletes import Deletes, listed_by
-from v010_adapter.events.first_start import FirstStart
+from v010_adapter.events.deletes import Deletes, FirstStart, listed_by
 from v010_adapter.events.turns import SERVED_ELSEWHERE, NoteState, Turn, Turns
 from v010_adapter.events.work import PluginWork, WorkTools
 from v010_adapter.legacy.answer import with_updates

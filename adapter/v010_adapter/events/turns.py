@@ -44,18 +44,20 @@ skip an end: the others may have ended themselves, and the deletes are owed. The
 that is younger than `Turn.quiet_at`, which may be one of a later event. An adapter that hangs keeps its lock: the
 adapter that gets the event next waits until its own deadline, then `onFailure` decides. An adapter that is alone, by
 fact 3, writes no notes. It knows that by one `stat` at each event with work: each adapter that joins makes the file
-longer.
+longer. After the others have gone, it still looks for their notes at its first event: they may have answered that
+event, and the runtime asks this adapter afterwards, however much later.
 
 Creates and deletes are not decided here. The record of an id (`state.ledger`) has the creates without a delete. It is
 read under the id's lock, so a delete runs once, whoever asks for it: an event, a Synchronize, the end of a process.
 
 WHAT MAY STILL GO WRONG.
  - An adapter is killed. Events that only it has got are lost, and plugins that were to run after its answer. A create
-   that it had noted, or that came before the first start was counted (`events.first_start`), counts as run. What else
+   that it had noted, or that came before the first start was counted (`deletes.FirstStart`), counts as run. What else
    was under way may be repeated: a delete, changes just sent, plugins at an UpdateContainer or an end without a create.
  - It hangs. Events that only it has got are lost. A create that waited for it is not repeated once its id has ended.
    When it goes on, it may repeat the plugins of an end without a create, the update after one that it reads too late,
-   and what it cannot know to be done, for another id with the same place has replaced the note.
+   and what it cannot know to be done, for another id with the same place has replaced the note. A container that it
+   holds for plugins that may fail starts at the limit of the hold, even if it has been stopped meanwhile.
  - The state directory is removed, or full, while several have joined. Each knows its own records only: deletes and
    events may be served twice, or be lost with their adapter. So is a record that is damaged while one is alone.
  - An id begins again, as in no runtime, before all have served its end: its delete may be lost, or be run too early.
@@ -67,7 +69,7 @@ import logging
 import os
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from enum import Enum, auto
 from functools import lru_cache
@@ -386,15 +388,15 @@ class Turns:
         return Turn(method, pod, id_, now, quiet_at, deadline=deadline, floor=floor, later=self._floor)
 
     def is_shared(self, turn: Turn) -> bool:
-        """Whether other adapters may have got an event. One that has just gone may have begun it."""
-        return self.look() or turn.quiet_at < self._looked_at
+        """Whether other adapters may have got an event. One that has gone may have begun the first event after that."""
+        return self.look() or turn.quiet_at < self._looked_at or turn.floor < self._looked_at
 
     def others_got(self, turn: Turn) -> bool:
         """Whether other adapters have got an event that this one has read too late.
 
         A note that they have written for it is not for the next event of that name.
         """
-        if not self.is_shared(turn):
+        if not (self.look() or turn.quiet_at < self._looked_at):
             return False
         turn.is_late = True
         note = self._note_of(turn)
@@ -409,7 +411,7 @@ class Turns:
         """
         if not self.lock(turn.pod, turn.id):
             return None
-        if not (self.look() or turn.quiet_at < self._looked_at):
+        if not self.is_shared(turn):
             turn.fate = MINE
             return MINE
         note = self._note_of(turn)
@@ -490,28 +492,23 @@ def stranger(joined: Iterable[str | None], owner: str) -> str | None:
 
 def obstacle_in(directory: str) -> str:
     """Returns why an adapter with this state directory must not join beside those that have joined; empty if it may."""
-    with suppress(OSError):
-        for name in os.listdir(directory):
-            with suppress(OSError):
-                fd = os.open(os.path.join(directory, name, "turns"), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-                try:
-                    is_used = bool(owners(fd))
-                finally:
-                    os.close(fd)
-                if is_used and (reason := obstacle(os.path.join(directory, name))):
-                    return reason
-    return ""
+    return next(filter(None, (obstacle(path) for path, joined in _joined_in(directory) if joined)), "")
 
 
 def owners_in(directory: str) -> list[str | None]:
     """Returns the owners of the adapters with this state directory that have joined; not for one that has itself."""
-    found: list[str | None] = []
+    return [owner for _, joined in _joined_in(directory) for owner in joined]
+
+
+def _joined_in(directory: str) -> Iterator[tuple[str, list[str | None]]]:
+    """Yields each runtime's directory in a state directory, with the owners of the adapters that have joined."""
     with suppress(OSError):
         for name in os.listdir(directory):
+            path = os.path.join(directory, name)
             with suppress(OSError):
-                fd = os.open(os.path.join(directory, name, "turns"), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+                fd = os.open(os.path.join(path, "turns"), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
                 try:
-                    found += owners(fd)
+                    joined = owners(fd)
                 finally:
                     os.close(fd)
-    return found
+                yield path, joined

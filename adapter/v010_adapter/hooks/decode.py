@@ -1,4 +1,4 @@
-"""Decodes hook files as Go decodes JSON into structs, with null, repeated members and names in any case. Pure.
+"""Decodes hook files as Go decodes JSON into structs: also null, repeated members, and names in any case. Pure.
 
 Source: encoding/json decode.go (object, array, literalStore). Errors name the key with its line and column.
 """

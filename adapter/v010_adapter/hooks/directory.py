@@ -96,12 +96,12 @@ class Directories:
         self._faults: dict[HookProgram, str] = {}
         """Why each program cannot be run, as of the last reading; empty if it can."""
         self._journal_fault = ""
-        """Why the output of hooks cannot go to the journal, as of the last reading; empty if it can, or shall not."""
+        """Why the output of hooks cannot go to the journal, as of the last reading; empty if it can, or is not to."""
         self._is_read = False
 
     @property
     def journal(self) -> str:
-        """The path of systemd-cat if it shall run the hooks, so that their output is in the journal."""
+        """The path of systemd-cat, if it is to run the hooks: then their output is in the journal. Else empty."""
         return SYSTEMD_CAT if self.settings.output == "journal" and not self._journal_fault else ""
 
     def current(self) -> Matcher:
@@ -142,7 +142,9 @@ class Directories:
         if fault := self._program_fault((SYSTEMD_CAT, os.defpath, True)):
             return fault
         root = self._host_root
-        sees_run = root == "/" or os.path.isdir(os.path.join(root, "run"))  # else the program must suffice, as in a pod
+        sees_run = root == "/" or os.path.isdir(
+            os.path.join(root, "run")
+        )  # a pod may not see it: then only the program is looked for
         return f"{JOURNAL} does not exist" if sees_run and not os.path.exists(paths.in_root(root, JOURNAL)) else ""
 
     def _fault(self, program: HookProgram) -> str:

@@ -40,8 +40,8 @@ class Facts(NamedTuple):
 def facts(pod: api.PodSandbox, container: api.Container, *, with_mounts: bool = True) -> Facts:
     """Returns the facts about a container. The pod's annotations override the container's.
 
-    Keys that runtimes set on containers count on the container only: with them, a pod's author could take or avoid
-    hooks. Without `with_mounts`, `has_bind_mounts` is false.
+    Keys that runtimes set on containers do not count on the pod: with them, its author could get or avoid hooks.
+    Without `with_mounts`, `has_bind_mounts` is false.
     """
     users = {key: pod.annotations[key] for key in pod.annotations if key not in OF_CONTAINERS}
     return Facts(
@@ -66,8 +66,8 @@ def _has_users_bind(pod: api.PodSandbox, container: api.Container) -> bool:
 def _is_made(destination: str, source: str, ids: Collection[str], uid: str) -> bool:
     """Whether the runtime or the kubelet makes a bind mount in every container, with the pod's own files.
 
-    A pod's author can name directories like theirs, but does not know the id and the uid that the pod will have. A
-    volume has the name that its author gives it: so that of the service account's token counts as the user's.
+    A pod's author can name directories like theirs, but does not know the id and the uid that the pod will have. The
+    author names the pod's volumes, so the volume of the service account's token counts as the user's.
     """
     if max(len(destination), len(source)) > MAX_PATH:
         return False
@@ -78,7 +78,7 @@ def _is_made(destination: str, source: str, ids: Collection[str], uid: str) -> b
 def _is_the_nodes(destination: str, source: str, pod: api.PodSandbox, container: api.Container) -> bool:
     """Whether a mount is the node's own file in a pod that shares the node's network or IPC.
 
-    Of a namespace that is shared with the node, containerd lists none for the pod, CRI-O none for the container.
+    If a pod shares a namespace with the node, containerd does not list it for the pod, and CRI-O not for the container.
     """
     shared = _SHARED.get(source) if destination == source else None
     lists = (pod.linux.namespaces, container.linux.namespaces)

@@ -36,4 +36,4 @@ _OTHERS = {
 """All other keys: the names after each prefix."""
 ALL = {*chain(*SAME), *(prefix + name for prefix, names in _OTHERS.items() for name in names.split())}
 OF_CONTAINERS = frozenset(key for key in ALL if not key.startswith(_PODS_PREFIX))
-"""The keys that runtimes and the kubelet set on containers themselves. On a pod, they are not what they seem."""
+"""The keys that runtimes and the kubelet set on containers. On a pod, its author has set them."""

@@ -19,7 +19,7 @@ from v010_adapter.hooks.patterns import Patterns
 USUAL_KEYS, USUAL_KEY = 1024, 317
 """Maximum number and length of the remembered keys that match no pattern. Kubernetes allows 317 characters."""
 ANNOTATION_STEPS, PAIR_STEPS = 3000, 700
-"""What an annotation costs besides the steps of RE2, and what each pair of patterns adds, as steps of RE2.
+"""The time of an annotation besides RE2's, and the time that each pair of patterns adds, in steps of RE2.
 
 Measured: 11 µs for an annotation, and 2.5 µs for each pair that matches it.
 """
@@ -73,7 +73,7 @@ def sort_key(named: NamedHook) -> tuple[str, str]:
 
 
 def lower_case(name: str) -> str:
-    """Lower-cases a file's name as Go does, rune by rune. Python's way with a final sigma and with İ is another."""
+    """Lower-cases a file's name as Go does, rune by rune. Python lower-cases a final sigma and İ in another way."""
     if name.isascii():
         return name.lower()
     # A lone surrogate is a byte of a name that is not UTF-8.
@@ -123,7 +123,7 @@ class Matcher:
         return [field for field, is_read in reads.items() if is_read]
 
     def work(self, facts: Facts) -> int:
-        """Returns the maximum number of steps of `match`: bytes times instructions in RE2, and those of the calls."""
+        """Returns the maximum number of steps of `match`: in RE2, bytes times instructions; and those of the calls."""
         texts, of_key, of_value = facts.annotations, self._keys.size, self._values.size
         new = [(key, texts[key]) for key in texts if key not in self._unmatched] if self._pairs else []
         steps = sum(len(key.encode()) * of_key + len(value.encode()) * of_value for key, value in new)
@@ -186,7 +186,7 @@ class Matcher:
 def adjustment(hooks: Iterable[NamedHook], journal: str = "") -> api.ContainerAdjustment | None:
     """Returns the adjustment that injects hooks in their order, None if there is nothing to inject.
 
-    `journal` is the path of systemd-cat if it shall run the hooks, so that their output is in the journal.
+    `journal` is the path of systemd-cat, if it is to run the hooks: then their output is in the journal.
     """
     adjusted = api.ContainerAdjustment()
     for named in hooks:

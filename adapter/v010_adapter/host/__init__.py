@@ -1,1 +1,1 @@
-"""The node that the adapter runs on: paths, trust in files, mount namespaces, cgroups, the state directory."""
+"""The node that the adapter runs on: paths, trust in files, mount namespaces, private directories."""

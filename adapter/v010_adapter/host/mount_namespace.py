@@ -1,8 +1,8 @@
-"""The mount namespace of programs: if the adapter runs in a container, that of the node.
+"""The mount namespace of the programs that the adapter starts. If the adapter runs in a container, it is the node's.
 
-A legacy plugin may be a script, be linked with the node's libraries, and read any file of the node: it must find the
-node's files at their own paths. The adapter itself stays in its container, where its Python is. To start a program, it
-enters the node's namespace, which the program inherits, and returns. That takes a microsecond.
+A legacy plugin may be a script, may be linked with the node's libraries, and may read any file of the node. So it must
+find these files at their own paths. The adapter itself stays in its container, where its Python is. To start a program,
+the adapter enters the node's namespace, which the program inherits, and returns. That takes a microsecond.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class MountNamespace:
-    """Calls functions that see the files that programs see. Until `use`, these are this process's own."""
+    """Calls functions in the mount namespace of programs. Until `use`, that is this process's own."""
 
     def __init__(self) -> None:
         self.is_foreign = False

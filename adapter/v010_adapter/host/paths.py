@@ -71,7 +71,15 @@ def _places(path: str, root: str, *, follow: bool = True) -> Iterator[str]:
 version: Callable[[os.stat_result], tuple[int, ...]] = attrgetter(
     "st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns"
 )
-"""Returns the version of a file: the part of its status that changes with the file."""
+"""Returns the version of a file, given its status: the part that changes with the file."""
+
+
+def version_at(path: str) -> tuple[int, ...]:
+    """Returns the version of the file at a path, empty if there is none."""
+    try:
+        return version(os.stat(path))
+    except OSError:
+        return ()
 
 
 def read(path: str, limit: int) -> tuple[bytes, os.stat_result]:
@@ -118,8 +126,7 @@ def text(data: bytes, place: str) -> str:
 def executed_files(path: str, search: str, root: str = "/") -> Iterator[str]:
     """Yields the files that a start of a program executes: the program, its interpreter, the interpreter's interpreter.
 
-    A name without a slash is one that `env` searches in `search`, the variable PATH: see `find_in_path`. Raises
-    OSError.
+    `env` searches for a name without a slash in `search`, the variable PATH: see `find_in_path`. Raises OSError.
     """
     file = absolute(path)
     yield file

@@ -1,8 +1,8 @@
 """Opens a directory of the adapter's own, after checking who can write to it.
 
-A user who can write to it could make root run plugins, or make root write to other files. So the directory is checked
-before anything in it is opened or made. The rules are stricter than for other files: another owner is an error, and so
-is a world-writable directory, even with the sticky bit.
+A user who can write to the directory could make root run plugins, or make root write to other files. So the directory
+is checked before a file in it is opened or made. The rules are stricter than for other files: an owner other than root
+and the adapter's user is an error, and so is a world-writable directory, even with the sticky bit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from v010_adapter.host.trust import Trust, foreign, off, strict, warn
 
 MODE = 0o700
 MODE_ABOVE = 0o755
-"""The mode of missing directories above it."""
+"""The mode of the directories above it, where they are missing and are made."""
 
 
 @contextmanager
@@ -32,7 +32,7 @@ def open_directory(directory: str, trust: Trust = strict, flags: int = 0) -> Ite
             with _with_place(directory):
                 status = os.fstat(fd)
                 _judge(directory, status)
-                if status.st_mode & stat.S_ISVTX and status.st_mode & stat.S_IWGRP:  # of which `strict` has not warned
+                if status.st_mode & stat.S_ISVTX and status.st_mode & stat.S_IWGRP:  # `strict` does not warn about this
                     warn(f"{printable(directory)} is writable for group {status.st_gid}")
         yield fd
     finally:
@@ -40,7 +40,10 @@ def open_directory(directory: str, trust: Trust = strict, flags: int = 0) -> Ite
 
 
 def fault_of_file(status: os.stat_result, trust: Trust = strict) -> str:
-    """Returns why a file in such a directory is not believed, empty if it is. Others may have had the directory."""
+    """Returns why a file in such a directory must not be used; empty if it may be.
+
+    Another user may have been able to write to the directory before.
+    """
     if status.st_nlink > 1:
         return "has another hard link"
     if not stat.S_ISREG(status.st_mode):

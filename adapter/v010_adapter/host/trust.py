@@ -25,19 +25,19 @@ Trust: TypeAlias = Callable[[str, str], str]
 """Takes a file's path and the root directory of its node. Returns why the file must not be used, empty if it may be."""
 
 
-class Verdict(NamedTuple):
+class FileVerdict(NamedTuple):
     """Why a file must not be used, empty if it may be used; and warnings for the administrator."""
 
     error: str
     warnings: tuple[str, ...]
 
 
-def judge(path: str, root: str = "/", *, owned: bool = False) -> Verdict:
+def judge(path: str, root: str = "/", *, owned: bool = False) -> FileVerdict:
     """Returns the verdict on a file of the node, whose files are below `root`.
 
     World-writable is an error. Group-writable is a warning. An owner other than root and this process's user is a
-    warning too, but an error below a sticky directory that others can write to: any user may own a file there. With
-    `owned`, it is always an error.
+    warning, too. Below a sticky directory that others can write to, such an owner is an error: any user may own a file
+    there. With `owned`, such an owner is always an error.
     """
     warnings: list[str] = []
     shared = ["/"] if owned else []
@@ -48,18 +48,18 @@ def judge(path: str, root: str = "/", *, owned: bool = False) -> Verdict:
             is_open = mode & 0o022 and (stat.S_ISDIR(mode) or stat.S_ISREG(mode)) and not _is_protected(place, status)
             others = [f"{printable(place)} {reason}" for reason in foreign(place, status, with_acl=bool(is_open))]
             if others and place.startswith(tuple(shared)):
-                return Verdict(others[0], tuple(warnings))
+                return FileVerdict(others[0], tuple(warnings))
             warnings += others
             if stat.S_ISDIR(mode) and mode & stat.S_ISVTX and mode & 0o022:
                 shared.append(place.rstrip("/") + "/")
             if is_open and mode & stat.S_IWOTH:
-                return Verdict(f"{printable(place)} is world-writable", tuple(warnings))
+                return FileVerdict(f"{printable(place)} is world-writable", tuple(warnings))
             if is_open:
                 groups = _writers(place, status)[1]
                 warnings += [f"{printable(place)} is writable for group {group}" for group in groups]
-    except (OSError, ValueError) as error:  # the file has vanished meanwhile
-        return Verdict(reason_of(error), tuple(warnings))
-    return Verdict("", tuple(dict.fromkeys(warnings)))
+    except (OSError, ValueError) as error:  # such as a file that has vanished meanwhile
+        return FileVerdict(reason_of(error), tuple(warnings))
+    return FileVerdict("", tuple(dict.fromkeys(warnings)))
 
 
 def foreign(place: str, status: os.stat_result, *, with_acl: bool = True) -> Iterator[str]:
@@ -104,7 +104,7 @@ def off(path: str, root: str = "/") -> str:
 
 
 class TrustedPrograms:
-    """Remembers the programs that may be used, until one of their files, such as an interpreter, changes."""
+    """Remembers which programs may be used, until a program or its interpreter changes."""
 
     def __init__(self, trust: Trust) -> None:
         self._trust = trust

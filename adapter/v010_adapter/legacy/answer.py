@@ -29,20 +29,20 @@ RESPONSES: Mapping[str, type[Any]] = {
 }
 """The answers that can carry updates of other containers."""
 SAME = "annotations", "args", "env", "mounts"
-"""The fields of NRI's container that have the same JSON in the specification."""
+"""The fields of NRI's container whose JSON is the same in the specification."""
 
 TOO_LATE = "the container exists already; to change it, add CreateContainer to the plugin's `events`"
 """The reason why nothing can be adjusted at the events of the original client."""
 
 
 class AnswerBuilder:
-    """Builds the answer of an event at which only other containers can be updated.
+    """Builds the answer to an event, from updates of other containers: plugins may ask for these at every event.
 
-    Plugins may ask for such updates at every event. Subclasses adjust the container of the event too.
+    Subclasses also change the container of the event.
     """
 
     _CHANGED: tuple[str, ...] = "_requested", "_members", "_extension"
-    """The attributes that another process may change, besides the parts of the specification."""
+    """The attributes that a child process may change, besides the parts of the specification."""
 
     def __init__(self, event: str, request: Any, target: Target, updates: PendingUpdates) -> None:
         self._event = event
@@ -54,7 +54,7 @@ class AnswerBuilder:
         self.is_answered = False
         """Whether the answer has gone out."""
         self._requested: list[api.ContainerUpdate] = []
-        """Updates that go out if the event does not fail."""
+        """The updates of other containers. They go out if the event does not fail."""
         self._members = b""
         self._texts: dict[str, str] = {}
         """The JSON of the container's fields in the specification."""
@@ -63,7 +63,7 @@ class AnswerBuilder:
         self._edited: Spec = {}
         """The same parts with the changes of the plugins so far."""
         self._pickled = b""
-        """These three, as another process has them; empty once they have been taken, or if they are those above."""
+        """These three attributes as bytes, if another process has changed them last; else empty. See `_unpickle`."""
         self._extension: Extension | None = None
 
     def refuse_oversized(self, *, is_large: bool) -> None:
@@ -94,7 +94,7 @@ class AnswerBuilder:
         self._requested += updates
 
     def settle(self) -> None:
-        """Lets the updates of a late result go out: the answer cannot carry them."""
+        """Sends the updates of a late result on: the answer, which has gone out, could not carry them."""
         if self.is_answered:
             self._queue_updates()
             self._updates.flush_soon()
@@ -109,7 +109,7 @@ class AnswerBuilder:
         vars(self).update(changes)
 
     def _unpickle(self) -> None:
-        """Takes the parts of the specification from another process, only now that they are needed: they are large."""
+        """Decodes the parts of the specification that another process has changed. Not earlier: they may be large."""
         if self._pickled:
             self._texts, self._before, self._edited = pickle.loads(self._pickled)  # noqa: S301 - `changes` has made it
             self._pickled = b""
@@ -122,7 +122,7 @@ class AnswerBuilder:
         return with_updates(self._event, response, self._updates, self._target)
 
     def _queue_updates(self) -> None:
-        """Lets the updates go out: with this or a later answer that can carry them, or in a call of their own."""
+        """Hands the updates on. An answer that can carry them takes them to the runtime, or a call of their own."""
         self._updates.add(self._requested)
         self._requested = []
 
@@ -149,7 +149,7 @@ class AnswerBuilder:
 
     @cached_property
     def _fields(self) -> Fields:
-        """Its fields that are set, with their values: to list them is slow."""
+        """The fields of that container that are set, with their values. They are listed once, because that is slow."""
         return self._container.ListFields()
 
     def _encode(self) -> bytes:
@@ -160,7 +160,7 @@ class AnswerBuilder:
         same = {name: self._texts.get(name, "") for name in SAME}
         for field, message in self._request.ListFields():
             if field.name == "pod":
-                members += f',"pod":{protojson.kept(message)}'
+                members += f',"pod":{protojson.cached_json(message)}'
             elif field.name == "container":
                 fields = self._fields if message is self._container else message.ListFields()
                 members += f',"container":{protojson.fields_to_json(fields, same)}'
@@ -221,16 +221,9 @@ def container_update(id_: str, before: Any, after: Any, place: str) -> api.Conta
 
 
 def plain(place: str, value: Any) -> Any:
-    """Returns a decoded value as Python's own types, which must not be changed: results that are kept come again.
-
-    Raises NotAdjustable, at `place`, for a value that is too deep.
-    """
+    """Returns a decoded value as Python's own types. Raises NotAdjustable, at `place`, for a value that is too deep."""
     try:
-        if not isinstance(value, gojson.Object):
-            return gojson.plain(value)
-        if value.as_plain is None:
-            value.as_plain = gojson.plain(value)
-        return value.as_plain
+        return gojson.plain(value)
     except ValueError as error:
         raise NotAdjustable(place, str(error)) from None
 

@@ -186,7 +186,7 @@ class ConfigFile:
 
         Raises ConfigError when the file is broken and there is no good version.
         """
-        if self._seen and self._version() == self._seen:
+        if self._seen and paths.version_at(self.path) == self._seen:
             return self._good or self._in_force()
         found = read(self.path, self._trust)
         self._seen = ()
@@ -195,12 +195,6 @@ class ConfigFile:
             age = self._now() - max(status.st_mtime_ns, status.st_ctime_ns)
             self._seen = paths.version(status) if age > paths.TIMESTAMP_STEP else ()
         return self._accept(found.config) if found.error is None else self._reject(found.error)
-
-    def _version(self) -> tuple[int, ...]:
-        try:
-            return paths.version(os.stat(self.path))
-        except OSError:
-            return ()
 
     def _in_force(self) -> Config:
         if self._good is not None:

@@ -1,4 +1,4 @@
-"""Updates of containers that plugins have asked for, until an answer or a call of their own takes them to the runtime.
+"""The updates that plugins have asked for, until an answer or a call of their own takes them to the runtime.
 
 Such a call can deadlock a runtime with NRI up to 0.12.0 for ever: the runtime takes two locks in opposite orders
 (pkg/adaptation/adaptation.go, updateContainers). Nothing waits for the call's answer, which may come after events.
@@ -48,7 +48,7 @@ class PendingUpdates:
     def pop(self, besides: str = "") -> list[api.ContainerUpdate]:
         """Removes and returns the waiting updates, for an answer or a call; those of ended containers are dropped.
 
-        The update of `besides`, the container of the answer, goes on waiting: the answer itself changes that one.
+        The update of `besides` stays: that is the container of the answer, which the answer itself changes.
         """
         if not self.waiting:
             return []

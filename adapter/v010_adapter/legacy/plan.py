@@ -1,4 +1,4 @@
-"""Which plugins run at an event, in which order, under which policy; which get a delete after their create. Pure."""
+"""Which plugins run at an event, in which order and under which policy, and which get a delete for a create. Pure."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class PluginStep(NamedTuple):
 
 
 class Plans:
-    """The plugins of events, as the settings and the runtime have them. The steps of a conf.json are made once.
+    """The plugins of events, by the settings and the runtime. The steps for a conf.json are made once.
 
     Each plugin has its configured list of events, or the original client's events.
     """
@@ -84,7 +84,7 @@ class Plans:
         self.at = ORIGINAL.union(*self._events.values())
         """The events at which any plugin can run."""
         self.runs_at_removals = not REMOVALS.isdisjoint(self.at)
-        """Whether what a create knew may be wanted after the delete."""
+        """Whether a plugin may run after the delete, and need what the create knew."""
         self._entries: Sequence[Entry] = ()
         self._made: dict[tuple[str, bool, bool], list[PluginStep]] = {}
         """The steps of creates and updates for `_entries`: by event, whether it is of a pod, whether it is exempt."""
@@ -107,9 +107,9 @@ class Plans:
         return "StopContainer" in events and not events.isdisjoint(_CONTAINER_CREATES)
 
     def _runs_without_create(self, event: str, entry: Entry, *, is_sandbox: bool) -> bool:
-        """Whether a plugin runs at a delete event without an earlier create: its configured list has the event.
+        """Whether a plugin runs at a delete event without an earlier create.
 
-        At the original's events this is so only if the list has no create event.
+        That is so if its configured list has the event; at the original's events, only if the list has no create event.
         """
         if event not in self._events.get(entry.type, ()):
             return False
@@ -135,7 +135,7 @@ class Plans:
     def of_delete(
         self, event: str, owed: Sequence[Entry], entries: Sequence[Entry], target: Target
     ) -> list[PluginStep]:
-        """Returns the plugins of a delete in the order of conf.json, before them those that it names no longer.
+        """Returns the plugins of a delete: first those that conf.json no longer names, then the others in its order.
 
         `owed` are the plugins that are owed a delete: each gets it once, as configured at its create. `entries` are
         those of conf.json.

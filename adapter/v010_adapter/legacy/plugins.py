@@ -17,16 +17,16 @@ from v010_adapter.settings import LegacySettings
 
 
 class LegacyPlugins:
-    """The plugins, as the settings, conf.json and the runtime have them."""
+    """The legacy plugins, by the settings, conf.json and the runtime."""
 
     def __init__(self, settings: LegacySettings, host_root: str = "/") -> None:
         self.settings = settings
         self.conf_json = ConfigFile(settings.config, trust=settings.trust)
         self.programs = Programs(settings.path, settings.environment, settings.trust)
         self.warned: set[str] = set()
-        """The plugins of which the log has that they ask for what they may not."""
+        """The plugins about which the log has a warning: they ask for changes that they may not make."""
         self.logged_at: dict[str, float] = {}
-        """When the log had the last line of a plugin whose delete, which no event asks for, cannot be started."""
+        """The time of the last log line about a plugin whose delete cannot be started while no event waits for it."""
         self._host_root = host_root
         self.set_runtime(Runtime())
 
@@ -34,7 +34,7 @@ class LegacyPlugins:
         """Learns which runtime this is, and its pid (0: unknown)."""
         self.runtime = runtime
         self.sees_pods = pid != 0
-        """Whether pods have the same pids here as for the runtime: it has none here in another pid namespace."""
+        """Whether this process and the runtime are in one pid namespace, so that pids of pods mean the same here."""
         self.sandboxes = Sandboxes(self.settings, self._host_root, runtime, pid)
         self.plans = Plans(self.settings, reports_ends=not runtime.habits.no_ends)
 

@@ -18,16 +18,16 @@ from v010_adapter.monitoring.trace import Named
 from v010_adapter.oci.resources import resources_from
 
 MOST_KEPT = 32 << 10
-"""Maximum bytes of spec and labels together that outlive their event. Pod authors choose their size."""
+"""Maximum bytes of spec and labels together that are kept after their event. Pod authors choose the size of both."""
 MOST_OF_NAME = 253
-"""Characters of a name that outlive their event (Kubernetes: DNS1123SubdomainMaxLength)."""
+"""Maximum characters of a name that are kept after its event (Kubernetes: DNS1123SubdomainMaxLength)."""
 NO_SPEC, NO_LABELS = b'{"resources":null}', b"{}"
 _LEAST = len('"":"",')
 """Bytes of the JSON of the shortest pair of texts."""
 SHARED = 128
-"""How many different labels are looked for: a pod and its containers, which start one after another, have the same."""
-KEPT, KEPT_LENGTH = 64, 512
-"""How many different resources are kept as JSON, and the most bytes of one: many containers of a node have the same."""
+"""The number of cached labels: a pod and its containers, which start one after another, have the same."""
+CACHED, CACHED_LENGTH = 64, 512
+"""The number of resources whose JSON is cached, and the maximum bytes of one: many containers have the same."""
 
 
 class Labels:
@@ -54,12 +54,12 @@ class Labels:
 
     @property
     def is_long(self) -> bool:
-        """Whether the JSON surely is too long to outlive the event. Makes no JSON."""
+        """Whether the JSON is certainly too long to be kept after the event. Makes no JSON."""
         return _is_long(self._pod.labels) if self._pod is not None else len(self._json) > MOST_KEPT
 
 
 def _is_long(texts: Mapping[str, str]) -> bool:
-    """Whether the JSON of texts surely is too long to outlive the event. Counts no more of them than would fit."""
+    """Whether the JSON of texts is certainly too long to be kept after the event. Does not read more than would fit."""
     return len(texts) * _LEAST > MOST_KEPT or sum(map(len, texts)) + sum(map(len, texts.values())) > MOST_KEPT
 
 
@@ -95,7 +95,7 @@ class Target:
         self.is_sandbox = id_ == sandbox_id
         """Whether the target is a pod."""
         self.is_cut = False
-        """Whether the JSON has been left out, because it was too long to outlive the event."""
+        """Whether the JSON has been left out, because it was too long to be kept after the event."""
         self._kept: Target | None = None
         self._is_kept = False
 
@@ -136,9 +136,10 @@ class Target:
         self._labels = _shared(labels) if len(labels) <= MOST_KEPT else Labels(None, labels)
 
     def kept(self) -> Target:
-        """Returns what outlives the event: without NRI's messages, and without the JSON if that is too long.
+        """Returns the target to keep after the event: without NRI's messages, and without its JSON if that is too long.
 
-        One message of an event or of a Synchronize keeps the memory of all of it. What is surely too long is not made.
+        A single message would keep the memory of the whole event or Synchronize. JSON that is certainly too long is not
+        made.
         """
         if self._is_kept:
             return self
@@ -164,7 +165,7 @@ class Target:
 
     @property
     def _is_long(self) -> bool:
-        """Whether the JSON surely is too long to outlive the event, by what it would be made of."""
+        """Whether the JSON is certainly too long to be kept after the event. Makes no JSON."""
         if self._labels.is_long:
             return True
         if self._message is None:
@@ -263,9 +264,9 @@ def _spec(message: api.PodSandbox | api.Container) -> bytes:
 
 def _resources(resources: api.LinuxResources) -> str:
     serialized = resources.SerializeToString()
-    return _kept(serialized) if len(serialized) <= KEPT_LENGTH else gojson.encode(resources_from(resources))
+    return _cached(serialized) if len(serialized) <= CACHED_LENGTH else gojson.encode(resources_from(resources))
 
 
-@lru_cache(KEPT)
-def _kept(serialized: bytes) -> str:
+@lru_cache(CACHED)
+def _cached(serialized: bytes) -> str:
     return gojson.encode(resources_from(api.LinuxResources.FromString(serialized)))

@@ -12,8 +12,8 @@ from v010_adapter.base import gojson
 
 _TEXTS = ("plugin", "version", "error")
 _WISHES = {"spec": "spec", "cgroupspath": "cgroups_path", "adjust": "adjust", "updates": "updates"}
-KEPT, KEPT_LENGTH = 64, 512
-"""How many different results are kept, and the most bytes of one: most plugins print the same at each event."""
+CACHED, CACHED_LENGTH = 64, 512
+"""The number of cached results, and the maximum bytes of one: most plugins print the same at each event."""
 
 
 class ResultError(ValueError):
@@ -38,7 +38,7 @@ class Result(NamedTuple):
 
     @property
     def has_wishes(self) -> bool:
-        """Whether the result has a key of changes, be it without any."""
+        """Whether the result has a key for changes, even if there are no changes in it."""
         return (self.spec, self.cgroups_path, self.adjust, self.updates) != (None, None, None, None)
 
     def wishes(self) -> list[str]:
@@ -63,7 +63,7 @@ def parse(output: bytes) -> Result:
 
     The result must not be changed: the next one may be the same object. Raises ResultError.
     """
-    return _kept(output) if len(output) <= KEPT_LENGTH else _parsed(output)
+    return _cached(output) if len(output) <= CACHED_LENGTH else _parsed(output)
 
 
 def _parsed(output: bytes) -> Result:
@@ -87,7 +87,7 @@ def _parsed(output: bytes) -> Result:
     return Result(**members)
 
 
-_kept = lru_cache(KEPT)(_parsed)
+_cached = lru_cache(CACHED)(_parsed)
 
 
 def is_complete(output: bytes) -> bool:

@@ -43,8 +43,8 @@ def names_conf_json(pid: int) -> bool:
     return False
 
 
-class Verdict(NamedTuple):
-    """Whether the runtime itself runs the plugins for pods, why, and whether that is known: else it is a guess."""
+class SandboxVerdict(NamedTuple):
+    """Whether the runtime itself runs the plugins for pods, and why. If that is not known, the adapter guesses."""
 
     runtime_runs: bool
     why: str
@@ -62,18 +62,18 @@ class Sandboxes:
         self._pid = pid
 
     @cached_property
-    def _evidence(self) -> Verdict:
+    def _evidence(self) -> SandboxVerdict:
         """Judges a runtime that has the same conf.json by its version, if that was measured, else by its executable."""
         name = f"{self._runtime.name} {self._runtime.version}"
         runs = self._runtime.runs_plugins_for_pods
         if runs is not None:
-            return Verdict(runs, f"{name} {'runs' if runs else 'does not run'} them itself")
+            return SandboxVerdict(runs, f"{name} {'runs' if runs else 'does not run'} them itself")
         try:
             runs = names_conf_json(self._pid)
         except OSError as error:
             why = f"whether {name} runs them itself is not known, its executable cannot be read: {error.strerror}"
-            return Verdict(False, f"{why} (legacy.sandboxes)", is_known=False)
-        return Verdict(
+            return SandboxVerdict(False, f"{why} (legacy.sandboxes)", is_known=False)
+        return SandboxVerdict(
             runs, f"the executable of {name} {'contains' if runs else 'does not contain'} {DEFAULT_CONF_JSON}"
         )
 
@@ -84,13 +84,13 @@ class Sandboxes:
             return ""
         return f"{error}; all pods of this node fail: {self._runtime.name} {self._runtime.version} reads it, too"
 
-    def _verdict(self) -> Verdict:
+    def _verdict(self) -> SandboxVerdict:
         config, configured = self._settings.config, self._settings.sandboxes
         if configured != "auto":
-            return Verdict(configured == "never", f"legacy.sandboxes: {configured}")
+            return SandboxVerdict(configured == "never", f"legacy.sandboxes: {configured}")
         if is_runtimes_own(config, self._host_root):
             return self._evidence
-        return Verdict(False, f"no runtime reads {config}")
+        return SandboxVerdict(False, f"no runtime reads {config}")
 
     @property
     def runtime_runs(self) -> bool:
@@ -102,7 +102,10 @@ class Sandboxes:
         return event in ORIGINAL and self.runtime_runs
 
     def describe(self, pods: int = 0) -> str:
-        """Returns who runs the plugins for pods and why, empty without a conf.json. It runs those of `pods` pods."""
+        """Returns who runs the plugins for pods, and why; empty without a conf.json.
+
+        `pods` is the number of pods whose create the runtime has run: it runs their deletes, too.
+        """
         if not os.path.exists(self._settings.config):
             return ""
         runtime_runs, why, _ = self._verdict()

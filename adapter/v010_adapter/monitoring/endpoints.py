@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 REOPEN_AFTER = 10.0
-"""Seconds between two attempts to open what is not open."""
+"""Seconds between two attempts to open the endpoints that are not open."""
 
 
 class Endpoints:
@@ -98,7 +98,7 @@ class Endpoints:
 
     @contextmanager
     def _reported(self, place: str) -> Iterator[None]:
-        """Keeps the error inside as the fault of a place, and logs it if it is new; without one, forgets the fault."""
+        """Stores an error inside the block as the fault of a place, and logs a new fault; without one, removes it."""
         try:
             yield
         except (OSError, ConfigError) as error:

@@ -1,7 +1,7 @@
 """Listening sockets, and the connections that they accept.
 
-If the process has no descriptor or memory for one more connection, a socket pauses. A connection that cannot be
-accepted stays ready: without a pause, the loop would try again without end.
+If the process has no descriptor or memory for one more connection, a socket pauses. Without a pause, the loop would try
+again and again, because the connection stays ready.
 """
 
 from __future__ import annotations

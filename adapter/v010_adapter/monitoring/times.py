@@ -30,9 +30,9 @@ class Histogram:
 
 
 def quantiles(*histograms: Histogram) -> dict[str, float | None]:
-    """Returns the bounds of the buckets with the median (`p50`) and the 99th percentile (`p99`); None without any.
+    """Returns the upper bounds of the buckets with the median (`p50`) and the 99th percentile (`p99`).
 
-    In the last bucket, that is twice the greatest bound.
+    They are None without durations. The last bucket counts as if its bound were twice the bound before it.
     """
     ends = list(accumulate(sum(bucket) for bucket in zip(*(histogram.counts for histogram in histograms), strict=True)))
     total = ends[-1] if ends else 0

@@ -1,4 +1,4 @@
-"""What the log lines of an event have: the runtime's trace, and the names of the pod and container they are about.
+"""What the log lines of an event have in common: the runtime's trace, and the names of the pod and the container.
 
 This is the only place that names these fields. Programs that are started for the event get the span, too.
 """
@@ -46,7 +46,7 @@ class Trace(NamedTuple):
     id: str = ""
     """The trace in it."""
     about: Named | None = None
-    """Whose event it is, None if that is not known."""
+    """The pod or container of the event, None if it is not known."""
 
     @property
     def extra(self) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Refuses changes that a runtime does not make: older ones need a newer NRI, Docker takes variables and plain mounts.
+"""Refuses changes that a runtime would not make: some need a newer NRI; Docker takes only variables and plain mounts.
 
 Older runtimes drop such a change silently, or crash; tests/peers/test_oci_oracle.py runs each row against the versions
 of NRI. Docker fails the container, or loses the change. Source: moby, daemon/internal/nri/nri.go of Docker 29,

@@ -1,4 +1,4 @@
-"""Refusals of changes that cannot be expressed as an adjustment, or that runtimes would lose: places and reasons.
+"""The places and reasons of refused changes: NRI cannot express them, or runtimes would lose them.
 
 docs/adjusting-containers.md lists all changes that this package refuses.
 """
@@ -32,7 +32,5 @@ def ill_typed(place: str, detail: str) -> NotAdjustable:
 
 
 NOWHERE = "NRI has no field for it"
-KEPT = "NRI can change it but not remove it"
-MOUNT_ORDER = "runtimes sort mounts, so that a mount comes before the mounts inside it"
 ZERO = "runtimes take 0 as no change"
 UPDATE = "updates do not carry it"

@@ -1,8 +1,8 @@
 """The parts of a specification whose elements have names: maps, arrays of named objects, the environment.
 
-A changed variable, mount, or device is removed and added: so this plugin becomes its owner even if an earlier plugin
-has set it. A changed annotation, sysctl, or network device is only set, because the generator handles these in random
-order, and might remove what it has just added. The order of elements means nothing, except for mounts inside mounts.
+A changed variable, mount, or device is removed and added. So this plugin becomes its owner, even if an earlier plugin
+has set it. A changed annotation, sysctl, or network device is only set: the generator handles these in random order,
+and could remove the new value. The order of elements means nothing: runtimes sort mounts.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from nri.needs import NOT_FORWARDED
 from nri.proto import nri_pb2 as api
 from v010_adapter.base.gojson import string_map
 from v010_adapter.errors import NotAdjustable
-from v010_adapter.oci import limits
 from v010_adapter.oci.limits import element
 from v010_adapter.oci.parts import Part
 from v010_adapter.oci.shapes import Shape, put, to_json
@@ -42,14 +42,14 @@ class Map(Part):
         old, new = members(before, place), members(after, place)
         target = getattr(self.holder(adjusted), self.name)
         for name in old.keys() - new.keys():
-            if self._kept:
-                raise NotAdjustable(element(place, name), self._kept)
+            if self._irremovable:
+                raise NotAdjustable(element(place, name), self._irremovable)
             put(target, _MARK + text(name, place), self.shape.message() if self.shape else "")
         for name, value in new.items():
             if name in old and old[name] == value:
                 continue
             where = element(place, name)
-            if not self._kept:
+            if not self._irremovable:
                 _refuse_mark(name, where)
             text(name, where)
             message = self._read(value, where)
@@ -62,7 +62,7 @@ class Map(Part):
     def apply(self, adjustment: Any, before: Any) -> Any:
         """See Part. Removals are applied first, in any order of the changes."""
         changes = self.to_oci(adjustment)
-        marks = set() if self._kept else {name for name in changes if name.startswith(_MARK)}
+        marks = set() if self._irremovable else {name for name in changes if name.startswith(_MARK)}
         kept = {name: value for name, value in (before or {}).items() if _MARK + name not in marks}
         return {**kept, **{name: changes[name] for name in changes if name not in marks}} if changes else before
 
@@ -84,13 +84,13 @@ class NamedList(Part):
     """An array of objects. One of their members is the name."""
 
     def __init__(
-        self, field: str, shape: Shape, kept: str = "", *, marks: bool = False, names: Collection[str] = ()
+        self, field: str, shape: Shape, irremovable: str = "", *, marks: bool = False, names: Collection[str] = ()
     ) -> None:
         """See Part; the shape's required member is the name.
 
         `marks`: a change is a removal and an addition. `names`: the only names that runtimes accept.
         """
-        super().__init__(field, shape, kept)
+        super().__init__(field, shape, irremovable)
         self._key = shape.required
         self._marks = marks
         self._names = names
@@ -110,8 +110,8 @@ class NamedList(Part):
                 target.extend(message for message in messages[1:] if message is not None)
 
     def _refuse(self, name: str, becomes: Any, where: str) -> None:
-        if self._kept and becomes is None:
-            raise NotAdjustable(where, self._kept)
+        if self._irremovable and becomes is None:
+            raise NotAdjustable(where, self._irremovable)
         if self._names and name not in self._names:
             raise NotAdjustable(where, "runtimes fail a container with an adjusted namespace of that type")
         if self._marks and becomes is not None:
@@ -152,48 +152,6 @@ class NamedList(Part):
         return result if changes else before
 
 
-class Mounts(NamedList):
-    """The mounts. Runtimes sort them, so that a mount comes before the mounts inside it."""
-
-    def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
-        """See Part. Refuses a new order of the remaining mounts that would hide or show one of them."""
-        super().adjust(adjusted, before, after, place)
-        old, new = ([mount["destination"] for mount in mounts or []] for mounts in (before, after))
-        stay = {*old} & {*new}
-        old, new = [name for name in old if name in stay], [name for name in new if name in stay]
-        if old != new:
-            for name in sorted(_hidden(old) ^ _hidden(new)):
-                raise NotAdjustable(element(place, name), limits.MOUNT_ORDER)
-
-
-def _hidden(destinations: list[str]) -> set[str]:
-    """Returns the destinations that come after a mount inside them, and so hide it.
-
-    Takes time linear in the texts: with a slash at the end, sorted paths come right before the paths inside them.
-    """
-    places = sorted((name.rstrip("/") + "/", place, name) for place, name in enumerate(destinations))
-    first_inside = [len(places)] * len(places)
-    """For each path, the place of the first mount inside it."""
-    hiding = set()
-    for number, around in reversed([*enumerate(_around([path for path, _, _ in places]))]):
-        _, place, name = places[number]
-        if first_inside[number] < place:
-            hiding.add(name)
-        if around is not None:
-            first_inside[around] = min(first_inside[around], first_inside[number], place)
-    return hiding
-
-
-def _around(paths: list[str]) -> Iterator[int | None]:
-    """Yields for each of the sorted paths the number of the nearest path around it, or of the same path before it."""
-    open_: list[int] = []
-    for number, path in enumerate(paths):
-        while open_ and not path.startswith(paths[open_[-1]]):
-            open_.pop()
-        yield open_[-1] if open_ else None
-        open_.append(number)
-
-
 class Env(Part):
     """The environment, an array of `NAME=VALUE`."""
 
@@ -202,7 +160,7 @@ class Env(Part):
         old, new = (_variables(some, place) for some in entries)
         for name, where, was, becomes in _differences(old, new, place):
             if becomes is None:
-                raise NotAdjustable(where, "NRI does not forward the removal of a variable")
+                raise NotAdjustable(where, NOT_FORWARDED)
             _, equals, value = text(becomes, where).partition("=")
             if not equals or not name:
                 raise NotAdjustable(where, "runtimes drop such an entry")

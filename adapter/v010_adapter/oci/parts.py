@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
+from nri.needs import NOT_REMOVABLE
 from v010_adapter.base.gojson import encode, quote
 from v010_adapter.errors import NotAdjustable
 from v010_adapter.oci import limits
@@ -31,20 +32,20 @@ Fields: TypeAlias = Sequence[tuple[FieldDescriptor, Any]]
 class Part:
     """A value in the specification, and the field that holds it in NRI's container and in an adjustment.
 
-    This class itself is for values without a field: they cannot be changed. Subclasses are for the others.
+    This class itself is for values without a field: they cannot be changed. Its subclasses are for values with a field.
     """
 
-    def __init__(self, field: str = "", shape: Shape | None = None, kept: str = "") -> None:
+    def __init__(self, field: str = "", shape: Shape | None = None, irremovable: str = "") -> None:
         """Takes the field's name in the container and in the adjustment, and the shape of its objects, if it has any.
 
-        A field of `linux` is `linux.NAME`. `kept` is why NRI cannot remove, for a part in which it cannot.
+        A field of `linux` is `linux.NAME`. `irremovable` is why NRI cannot remove the value, if it cannot.
         """
         self.field = field
         parents, _, self.name = field.rpartition(".")
         self.holder: Callable[[Any], Any] = attrgetter(parents) if parents else _itself
         """Returns the message in a container or an adjustment that has the field."""
         self.shape: Any = shape
-        self._kept = kept
+        self._irremovable = irremovable
 
     def to_json(self, value: Any) -> str:
         """Returns the JSON of a container's field that is set; empty if its value means none."""
@@ -74,7 +75,7 @@ class Part:
         return write(self.shape, value) if self.shape else value.value
 
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
-        """Adds to an adjustment the change from `before` to `after`, which differ. Raises NotAdjustable."""
+        """Adds the change from `before` to `after` to an adjustment. The two differ. Raises NotAdjustable."""
         if not is_same(before, after):
             raise NotAdjustable(_further(before, after, place), limits.NOWHERE)
 
@@ -118,9 +119,9 @@ class Group(Part):
         return {key: value for key, value in values.items() if value or isinstance(value, int)}
 
     def read(self, container: Any, names: Any, before: Spec, edited: Spec) -> None:
-        """Adds the parts that a patch names to a specification `before`, and to `edited`, where plugins have edited it.
+        """Adds the parts that a patch names to the specifications `before` and `edited`.
 
-        If the patch replaces the whole object, it names all parts.
+        Plugins edit `edited`; `before` stays as the runtime has it. A patch that is no object names all parts.
         """
         for key in names if isinstance(names, dict) else self.parts:
             part = self.parts.get(key)
@@ -131,7 +132,7 @@ class Group(Part):
                 before[key] = edited[key] = value
 
     def edited_json(self, texts: Texts, before: Spec, edited: Spec) -> str:
-        """Returns the object as JSON, empty if nothing is set: the parts that were read as they were edited."""
+        """Returns the object as JSON, empty if nothing is set. Parts that were read are written as they were edited."""
         members = []
         for key, part in self.parts.items():
             if type(part) is Group:
@@ -185,7 +186,10 @@ class User(Part):
 
 
 class Args(Part):
-    """The command, which is replaced as a whole. An empty first argument means that; for `apply` it is an argument."""
+    """The command. It is replaced as a whole, which an empty first argument says in an adjustment.
+
+    `apply` takes that for an argument: see `spec.apply`.
+    """
 
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         arguments = texts(after, place)
@@ -207,7 +211,7 @@ class Scalar(Part):
         holder = self.holder(adjusted)
         if value in (None, ""):
             if not is_empty(before):
-                raise NotAdjustable(place, limits.KEPT)
+                raise NotAdjustable(place, NOT_REMOVABLE)
         elif isinstance(value, str):
             setattr(holder, self.name, value)
         else:
@@ -235,7 +239,7 @@ class WholeObject(Part):
         """See Part. A message with the word for an absent object removes the object."""
         message = self._read(after, place)
         if message is None and not self._removable and not is_empty(before):
-            raise NotAdjustable(place, limits.KEPT)
+            raise NotAdjustable(place, NOT_REMOVABLE)
         if message != self._read(before, place):
             getattr(self.holder(adjusted), self.name).CopyFrom(message or self.shape.message())
 
@@ -285,7 +289,7 @@ class Appended(Part):
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         old, new = (read_list(self.shape, elements, place) for elements in (before, after))
         if new[: len(old)] != old:
-            raise NotAdjustable(place, self._kept)
+            raise NotAdjustable(place, self._irremovable)
         if new != old:
             getattr(self.holder(adjusted), self.name).extend(new[len(old) :])
 

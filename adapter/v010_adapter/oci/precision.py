@@ -1,4 +1,4 @@
-"""Restores large numbers that a tool with floats only, such as jq up to 1.6, has rounded."""
+"""Restores large numbers that a plugin's tool has rounded: jq up to 1.6, for example, has no integers, only floats."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _LARGEST = 1 << 65
 
 
 def restore_precision(before: Any, after: Any) -> Any:
-    """Returns `after` with the original numbers of `before` wherever both are the same float.
+    """Returns `after`. A number in it that is the same float as the number of `before` becomes that number.
 
-    An element of a list is compared as a whole with each element of the other list. The work grows linearly: only
-    new elements with large numbers are written as JSON, and compared.
+    In a list, a new element becomes the element of `before` that has the same JSON when its large numbers are rounded.
+    Only elements with large numbers are compared, by their JSON, so the time grows linearly with the lists.
     """
     if before == after:
-        return before  # `before`, because 0 == False and 1 == True, and the types must not change
+        return before  # not `after`: 0 == False and 1 == True, and the types must not change
     if isinstance(before, dict) and isinstance(after, dict):
         return {key: restore_precision(before.get(key), member) for key, member in after.items()}
     if isinstance(before, list) and isinstance(after, list):
@@ -45,7 +45,7 @@ def _may_be_rounded(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    """Returns the JSON of a value with rounded numbers, as such a tool writes it."""
+    """Returns the JSON of a value with rounded numbers, as a tool without integers writes it."""
     return json.dumps(_rounded(value), sort_keys=True)
 
 

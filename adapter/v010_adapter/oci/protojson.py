@@ -18,7 +18,7 @@ from v010_adapter.base.gojson import encode, kind, quote, string_map
 from v010_adapter.errors import NotAdjustable, unknown
 from v010_adapter.oci.limits import element, ill_typed, inside
 from v010_adapter.oci.parts import Fields
-from v010_adapter.oci.shapes import KEPT, KEPT_LENGTH
+from v010_adapter.oci.shapes import CACHED, CACHED_LENGTH
 from v010_adapter.oci.spec import refuse_ineffective
 from v010_adapter.oci.values import as_list, as_object, text
 
@@ -37,22 +37,22 @@ def to_json(message: Any) -> str:
 
 
 def fields_to_json(fields: Fields, known: Mapping[str, str] = {}) -> str:
-    """Returns the same of a message's fields that are set. `known` has the JSON of some of them.
+    """Returns a message as JSON, given its fields that are set. `known` has the JSON of some of them.
 
-    A pod, and most of the messages in a container, come again with other containers: their JSON is kept.
+    The JSON of inner messages is cached: the containers of a node have many of the same.
     """
     members = [f'"{field.name}":{known.get(field.name) or _writer(field)(value)}' for field, value in fields]
     return f"{{{','.join(members)}}}"
 
 
-def kept(message: Any) -> str:
-    """Returns the same as `to_json`, which is made once for messages that come again."""
+def cached_json(message: Any) -> str:
+    """Returns the JSON of `to_json`. The JSON of equal messages is made once."""
     serialized = message.SerializeToString()
-    return _kept(message.DESCRIPTOR, serialized) if len(serialized) <= KEPT_LENGTH else to_json(message)
+    return _cached(message.DESCRIPTOR, serialized) if len(serialized) <= CACHED_LENGTH else to_json(message)
 
 
-@lru_cache(KEPT)
-def _kept(message: Descriptor, serialized: bytes) -> str:
+@lru_cache(CACHED)
+def _cached(message: Descriptor, serialized: bytes) -> str:
     return to_json(GetMessageClass(message).FromString(serialized))
 
 
@@ -73,7 +73,7 @@ def _map_writer(of_value: FieldDescriptor) -> Callable[[Any], str]:
 
 def _writer_of_one(field: FieldDescriptor) -> Callable[[Any], str]:
     if field.message_type is not None:
-        return kept
+        return cached_json
     if field.enum_type is not None:
         words = {number: f'"{value.name}"' for number, value in field.enum_type.values_by_number.items()}
         return lambda number: words.get(number, str(number))

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from nri.needs import NOT_REMOVABLE, ONLY_THE_LIMIT
 from nri.proto import nri_pb2 as api
 from v010_adapter.base.gojson import encode
 from v010_adapter.errors import NotAdjustable
-from v010_adapter.oci import limits
 from v010_adapter.oci.limits import inside
 from v010_adapter.oci.parts import Group, Part
 from v010_adapter.oci.resources import resources_from
-from v010_adapter.oci.shapes import KEPT, KEPT_LENGTH, Shape, write
+from v010_adapter.oci.shapes import CACHED, CACHED_LENGTH, Shape, write
 from v010_adapter.oci.values import Spec, is_empty, members, read
 
 
@@ -28,7 +28,7 @@ class Resources(Group):
 
     def to_json(self, value: Any) -> str:
         serialized = value.SerializeToString()
-        text = _kept(serialized) if len(serialized) <= KEPT_LENGTH else encode(_with_limited_pids(value))
+        text = _cached(serialized) if len(serialized) <= CACHED_LENGTH else encode(_with_limited_pids(value))
         return "" if text == "{}" else text
 
 
@@ -36,8 +36,8 @@ def _with_limited_pids(resources: api.LinuxResources) -> Spec:
     return {key: part for key, part in resources_from(resources).items() if part or key != "pids"}
 
 
-@lru_cache(KEPT)
-def _kept(serialized: bytes) -> str:
+@lru_cache(CACHED)
+def _cached(serialized: bytes) -> str:
     return encode(_with_limited_pids(api.LinuxResources.FromString(serialized)))
 
 
@@ -61,7 +61,7 @@ class CgroupLimits(Part):
             super().adjust(adjusted, was, becomes, where)
         elif becomes is None or (becomes == "" and key in ("cpus", "mems")):
             if not is_empty(was):
-                raise NotAdjustable(where, limits.KEPT)
+                raise NotAdjustable(where, NOT_REMOVABLE)
         else:
             message = read(self.shape, {key: becomes}, place)
             target = getattr(self.holder(adjusted), self.name)
@@ -79,11 +79,11 @@ class CgroupLimits(Part):
 
 
 class Memory(CgroupLimits):
-    """The memory limits. Runtimes change only `limit`, and set `swap` to the same number."""
+    """The memory limits. With `limit`, `swap` may change to the same number, for runtimes set it to that."""
 
     def _member(self, adjusted: Any, key: str, old: Spec, new: Spec, place: str) -> None:
         limit = new.get("limit")
         swap_follows = key == "swap" and old.get("limit") != limit == new.get("swap")
         if key != "limit" and not swap_follows:
-            raise NotAdjustable(inside(place, key), "runtimes change only the limit")
+            raise NotAdjustable(inside(place, key), ONLY_THE_LIMIT)
         super()._member(adjusted, key, old, new, place)

@@ -1,4 +1,4 @@
-"""NRI's resources as the OCI runtime specification writes them. A small module: each event's request needs it."""
+"""NRI's resources as the OCI runtime specification writes them. Each event's request needs this small module."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Shapes: an OCI object and the NRI message with the same data, described once for reading and for writing.
+"""Shapes: an OCI object and the NRI message with the same data, described once for both directions.
 
 The names and types of members come from the message's descriptor, in the order in which Go's encoder writes them. Only
 facts outside the descriptor are listed: keys with another spelling, members that Go writes even if they are empty.
-Source: runtime-spec specs-go/config.go, containerd/nri pkg/api. A small module: each event's request needs it.
+Source: runtime-spec specs-go/config.go, containerd/nri pkg/api. Each event's request needs this small module.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 
 from v010_adapter.base.gojson import encode
 
-KEPT, KEPT_LENGTH = 64, 8 << 10
-"""How many different messages are kept as JSON, and the most bytes of one.
+CACHED, CACHED_LENGTH = 64, 8 << 10
+"""The number of messages whose JSON is cached, and the maximum bytes of one.
 
-Most mounts and namespaces of a node's containers, and their seccomp policy, are the same.
+The containers of a node have the same devices and the same seccomp policy, and many of the same mounts.
 """
 _KEYS = {
     "clos_id": "closID",
@@ -45,7 +45,10 @@ class Field(NamedTuple):
     shape: Shape | None
     """The shape of the elements, for an array of objects."""
     words: EnumDescriptor | None
-    """The words of the value, if it is an enum. This and the next member are here because descriptors are slow."""
+    """The words of the value, if it is an enum.
+
+    The descriptor has this and the next member, too, but to read them there is slow.
+    """
     is_repeated: bool
 
 
@@ -93,13 +96,13 @@ def write(shape: Shape, message: Any) -> dict[str, Any]:
 
 
 def to_json(shape: Shape, message: Any) -> str:
-    """Returns the JSON of `write`, which is made once for messages that come again."""
+    """Returns the JSON of `write`. The JSON of equal messages is made once."""
     serialized = message.SerializeToString()
-    return _kept(shape, serialized) if len(serialized) <= KEPT_LENGTH else encode(write(shape, message))
+    return _cached(shape, serialized) if len(serialized) <= CACHED_LENGTH else encode(write(shape, message))
 
 
-@lru_cache(KEPT)
-def _kept(shape: Shape, serialized: bytes) -> str:
+@lru_cache(CACHED)
+def _cached(shape: Shape, serialized: bytes) -> str:
     return encode(write(shape, shape.message.FromString(serialized)))
 
 

@@ -1,7 +1,7 @@
 """Sizes of a container that neither Kubernetes nor the kernel accepts. Pure.
 
-The work of a turn grows linearly with each field. These limits are checked before the work, where something in force
-reads the field, so that a container that cannot run costs nothing.
+The time that an event takes grows linearly with the fields that plugins and hooks read. The sizes of these fields are
+checked first, so that a container that cannot run costs no time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from v010_adapter.errors import Oversized
 MAX_PATH = 4095
 """Bytes of a path (PATH_MAX, without the NUL)."""
 _SURELY_SHORT = MAX_PATH // 4
-"""Characters of a path that is not too long, be they of four bytes each."""
+"""A path of at most so many characters is not too long, even if each has four bytes."""
 MAX_STRING = (128 << 10) - 1
 """Bytes of an argument or of a variable (MAX_ARG_STRLEN, without the NUL)."""
 MAX_STRINGS = 6 << 20
@@ -42,7 +42,7 @@ def _many(name: str, elements: Sized) -> Size:
 
 def _annotations(pod: api.PodSandbox, container: api.Container) -> Iterator[Size]:
     yield _many("annotations", container.annotations)
-    if pod.ByteSize() > MAX_ANNOTATIONS:  # else they are smaller, as those of most pods
+    if pod.ByteSize() > MAX_ANNOTATIONS:  # of a smaller pod, the annotations are smaller, too
         texts = chain(pod.annotations, pod.annotations.values())
         yield "the pod's annotations", sum(len(text.encode()) for text in texts), MAX_ANNOTATIONS, "bytes"
 
@@ -73,7 +73,7 @@ def _mounts(_: api.PodSandbox, container: api.Container) -> Iterator[Size]:
 
 
 def _lists(_: api.PodSandbox, container: api.Container) -> Iterator[Size]:
-    """Yields what the node's root and the runtime decide on."""
+    """Yields the lists that the node's root and the runtime decide on."""
     linux, resources = container.linux, container.linux.resources
     yield _many("rlimits", container.rlimits)
     yield _many("linux.seccomp_policy.syscalls", linux.seccomp_policy.syscalls)
@@ -95,9 +95,9 @@ _FIELDS: Mapping[str, Callable[[api.PodSandbox, api.Container], Iterator[Size]]]
 
 
 EDITED = ("annotations", "strings", "mounts", "lists")
-"""What programs that edit a container read. They may replace a command that cannot be executed."""
+"""What programs that edit a container read. Not the command: they may replace one that cannot be executed."""
 EDITED_OF_SMALL = ("mounts",)
-"""The same of an event that is not large (`programs.apart.LARGE`): all the other maxima need a larger message."""
+"""What can be too large in an event that is not large (`programs.apart.LARGE`): all other maxima are larger."""
 
 
 def refuse_oversized(pod: api.PodSandbox, container: api.Container, fields: Iterable[str] = EDITED) -> None:

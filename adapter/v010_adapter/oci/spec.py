@@ -11,10 +11,11 @@ from typing import Any
 
 from google.protobuf.message import Message
 
+from nri.needs import NOT_FORWARDED, NOT_REMOVABLE
 from nri.proto import nri_pb2 as api
 from v010_adapter.errors import NotAdjustable
 from v010_adapter.oci import limits
-from v010_adapter.oci.named_parts import Env, Map, Mounts, NamedList
+from v010_adapter.oci.named_parts import Env, Map, NamedList
 from v010_adapter.oci.parts import Appended, Args, Fields, Group, Rdt, Scalar, Texts, User, WholeObject
 from v010_adapter.oci.precision import restore_precision
 from v010_adapter.oci.resource_parts import CgroupLimits, Memory, Resources
@@ -46,14 +47,14 @@ _RESOURCES = Resources(
     memory=Memory("linux.resources.memory", MEMORY, lambda limit: limit == 0),
     cpu=CgroupLimits("linux.resources.cpu", CPU),
     pids=CgroupLimits("linux.resources.pids", PIDS, lambda limit: limit < 0),
-    hugepageLimits=NamedList("linux.resources.hugepage_limits", HUGEPAGE, kept=limits.KEPT),
-    unified=Map("linux.resources.unified", kept=limits.KEPT),
+    hugepageLimits=NamedList("linux.resources.hugepage_limits", HUGEPAGE, irremovable=NOT_REMOVABLE),
+    unified=Map("linux.resources.unified", irremovable=NOT_REMOVABLE),
 )
 _PROCESS = Group(
     user=User("user", USER),
     args=Args("args"),
     env=Env("env"),
-    rlimits=NamedList("rlimits", RLIMIT, kept="NRI has no removal of rlimits"),
+    rlimits=NamedList("rlimits", RLIMIT, irremovable="NRI has no removal of rlimits"),
     oomScoreAdj=Scalar("linux.oom_score_adj", int64),
     scheduler=WholeObject("linux.scheduler", SCHEDULER, removable=True),
     ioPriority=WholeObject("linux.io_priority", IO_PRIORITY, removable=True),
@@ -65,7 +66,7 @@ _LINUX = Group(
     namespaces=NamedList(
         "linux.namespaces", NAMESPACE, names={"network", "pid", "mount", "ipc", "uts", "user", "cgroup"}
     ),
-    devices=NamedList("linux.devices", DEVICE, kept="NRI does not forward the removal of a device", marks=True),
+    devices=NamedList("linux.devices", DEVICE, irremovable=NOT_FORWARDED, marks=True),
     netDevices=Map("linux.net_devices", NET_DEVICE),
     seccomp=WholeObject("linux.seccomp_policy", SECCOMP, removable=False),
     intelRdt=Rdt("linux.rdt", RDT),
@@ -73,7 +74,7 @@ _LINUX = Group(
 )
 SPEC = Group(
     process=_PROCESS,
-    mounts=Mounts("mounts", MOUNT, marks=True),
+    mounts=NamedList("mounts", MOUNT, marks=True),
     hooks=Group(**{key: Appended(f"hooks.{name}", HOOK, "NRI can only append hooks") for key, name in HOOKS.items()}),
     annotations=Map("annotations"),
     linux=_LINUX,
@@ -93,7 +94,8 @@ def spec_from(container: api.Container) -> Spec:
 def to_json(container: Fields, texts: Texts, before: Spec, edited: Spec) -> str:
     """Returns the specification of a container, given its fields, as JSON.
 
-    The parts in `before`, from `read`, are written as in `edited`. `texts` keeps the JSON of the container's fields.
+    The parts in `before`, from `read`, are written as in `edited`. `texts` keeps the JSON of the container's fields for
+    the next call.
     """
     if not texts:
         texts.update(_texts(container, ""))
@@ -101,7 +103,7 @@ def to_json(container: Fields, texts: Texts, before: Spec, edited: Spec) -> str:
 
 
 def _texts(fields: Fields, place: str) -> Iterator[tuple[str, str]]:
-    """Yields the JSON of fields. Only those that are set are touched: each touch makes an object."""
+    """Yields the name and the JSON of each field. Fields that are not set are not read: that would make objects."""
     for field, value in fields:
         name = place + field.name
         if part := _BY_FIELD.get(name):

@@ -1,7 +1,7 @@
 """Readers of OCI values: a reader returns the value for NRI's message, or refuses a wrong value with its place.
 
-An absent, a null, and an empty value are the same if Go's `omitempty` makes them the same. In an optional field, which
-is a pointer in Go, 0 and absent differ.
+Where Go has `omitempty`, an absent, a null, and an empty value are the same. In an optional field, which
+is a pointer in Go, 0 and an absent value differ.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ _UINT64 = _integer(0, (1 << 64) - 1)
 
 
 def _uint64(value: object, place: str) -> int:
-    """Returns a number of 64 bits. Restores the largest, which means no limit, if a tool with floats has rounded it."""
+    """Returns a number of 64 bits. Restores the largest one, which means no limit, if a tool has rounded it up."""
     largest = (1 << 64) - 1
     if isinstance(value, int) and largest < value < 2 * largest and float(value) == float(largest):
         return largest

@@ -20,7 +20,7 @@ class Policy(NamedTuple):
 
 
 class Step(Protocol):
-    """One program of a chain."""
+    """One program of an event."""
 
     @property
     def name(self) -> str:

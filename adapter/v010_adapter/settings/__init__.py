@@ -171,7 +171,7 @@ def read(path: str = "") -> tuple[Settings, list[ConfigError]]:
         return Settings(), [error]
     if text is None:
         return Settings(), [ConfigError(path, os.strerror(errno.ENOENT))] if path else []
-    reason = judge(place).error  # even with `trust: off`: whoever can write to the file could write that
+    reason = judge(place).error  # even if the file has `trust: off`, which its writer could have added
     if reason:
         return Settings(paths.absolute(place)), [ConfigError(place, reason)]
     settings, errors = parse(text, place)

@@ -14,12 +14,12 @@ from v010_adapter.host.trust import off, strict
 
 DEFAULT_CONF_JSON = "/etc/nri/conf.json"
 MAX_LIMIT, MAX_HELD = 90.0, 32
-"""Maximum seconds of a hold, and the maximum number of holds: those of `nri.holding`, which is loaded only to hold."""
+"""Maximum seconds of a hold, and maximum number of holds. They are those of `nri.holding`, which is loaded late."""
 MAX_STANDBY = 100
 """Maximum number of processes of one program that stand by. A larger number is taken as a mistake."""
 
 MAX_TIMEOUT = 1_000_000_000
-"""Maximum seconds of a hook's timeout. runc overflows at nine times of it."""
+"""Maximum seconds of a hook's timeout. In runc, a value about nine times as large overflows."""
 
 Check: TypeAlias = Callable[[Any], Any]
 """Returns the setting for a YAML value. Raises an exception whose text says what is wrong."""
@@ -91,7 +91,7 @@ _namespaces = _must("a list of names of namespaces", _is_list_of(lambda name: _i
 
 
 def _is_address(value: Any) -> bool:
-    """Whether a value is `unix:/PATH` or `ADDRESS:PORT`. Host names are refused: looking one up could take seconds."""
+    """Whether a value is `unix:/PATH` or `ADDRESS:PORT`. Host names are refused: a lookup could take seconds."""
     import ipaddress  # noqa: PLC0415 - only where metrics are configured
 
     if not _is_text(value) or value.startswith("unix:"):
@@ -146,7 +146,7 @@ class Key(NamedTuple):
 
 
 def _words(words: str, default: str, text: str = "") -> Key:
-    """Returns the key for one of some words. Its text is the words and what they mean."""
+    """Returns the key for a value that is one of some words. The key's text is the words, and then `text`."""
     return Key(_one_of(*words.split(" | ")), default, words + text)
 
 
@@ -158,7 +158,7 @@ _PLUGIN: dict[str, Any] = {
     "standby": Key(_processes, "0", "processes of each plugin that are started ahead of events"),
 }
 FIELDS = {"onFailure": "fail_create", "onDeleteFailure": "fail_delete"}
-"""The fields by the keys from which their names cannot be derived."""
+"""The fields whose names do not follow from their keys, by key."""
 SCHEMA: dict[str, Any] = {
     "hostRoot": Key(_path, "/", "where the node's files are, when the adapter runs in a container"),
     "mountNamespace": Key(_path, OWN, "where programs run; in a container with hostPID: /proc/1/ns/mnt"),
@@ -214,4 +214,4 @@ SCHEMA: dict[str, Any] = {
 }
 """The known keys; `*` is any key. A value is a `Key`, or the schema of a mapping."""
 RELOADED = {"log"}
-"""The sections whose changes are in force after SIGHUP. All other keys need a restart (`Adapter.reload`)."""
+"""The sections whose changes take effect at SIGHUP. All other keys need a restart (`Adapter.reload`)."""

@@ -271,7 +271,7 @@ proctype Adapter(byte a) {
         if
         :: need -> js[X(a,f)]=4; ndel[r_life]++; printf("A%d RUNS DELETE of life %d at event %d (fate %d)\n",a,r_life,f,fate[X(a,f)]);
            assert(ended[r_life] || (EXCUSED && everhit[a]));                               /* P4 */
-           assert(ndel[r_life]<=1 || cutdel[r_life] || ncreate[CE(r_life)]>=ndel[r_life])                          /* P3 */
+           assert(ndel[r_life]<=1 || cutdel[r_life] || ncreate[CE(r_life)]+cutnote>=ndel[r_life])                          /* P3 */
         :: else -> js[X(a,f)]=5; unlock(a)
         fi
      :: f<E && js[X(a,f)]==4 && ISEND(f) -> r_owed=0; js[X(a,f)]=5; unlock(a)
@@ -283,7 +283,7 @@ proctype Adapter(byte a) {
      if
      :: f==E -> if :: r_owed -> lk=a; lc++; rj[a]=2; ndel[r_life]++; printf("A%d RUNS DELETE of life %d without an event\n",a,r_life);
                         assert(ended[r_life] || (EXCUSED && everhit[a]));                  /* P4 */
-                        assert(ndel[r_life]<=1 || cutdel[r_life] || ncreate[CE(r_life)]>=ndel[r_life])             /* P3 */
+                        assert(ndel[r_life]<=1 || cutdel[r_life] || ncreate[CE(r_life)]+cutnote>=ndel[r_life])             /* P3 */
                 :: else -> rj[a]=0 fi
      :: else
      fi; f=0 }

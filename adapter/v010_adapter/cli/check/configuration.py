@@ -39,14 +39,14 @@ def read(file: str, root: str = "/") -> tuple[Settings, list[Item]]:
 
 
 def missing(path: str, host_root: str, key: str, result: str) -> Item:
-    """Returns the result for a path that does not exist: a problem if somebody has set the key to it."""
+    """Returns the result for a path that does not exist. It is a problem if somebody has configured the path."""
     if path.removeprefix(host_root.rstrip("/")) in USUAL:
         return Item(OK, f"does not exist: {result}", path)
     return Item(PROBLEM, f"does not exist: {result}, but {key} names it", path)
 
 
 def launch(host_root: str, *, will_run: bool = False) -> list[Item]:
-    """Returns the results for what starts the adapter: systemd, or runtimes, which a bad name of any plugin affects.
+    """Returns the results for what starts the adapter: systemd, or a runtime, which a plugin with a bad name can stop.
 
     `will_run`: the adapter is about to be installed.
     """

@@ -39,8 +39,8 @@ _TYPES = {
 def find(text: bytes, file: str, schema: str = "") -> list[Item]:
     """Returns the faults of a valid JSON text, from top to bottom. A fault that Go ignores is a note.
 
-    Without `schema`, the text is a hook file, and its version decides on the schema. A placeholder in a hook file that
-    nobody has replaced is the only fault of its place.
+    Without `schema`, the text is a hook file, and its version decides on the schema. In a hook file, a placeholder
+    that nobody has replaced is the only fault at its place.
     """
     try:
         data = json.loads(text.decode("utf-8", "replace"))

@@ -25,11 +25,11 @@ from v010_adapter.host.trust import interpreters
 from v010_adapter.settings import HooksSettings
 
 LONG = 90
-"""Seconds of all hooks' limits from which on they are reported."""
+"""Seconds. If the limits of all hooks add up to this, they are reported."""
 KUBELETS_LIMIT = 120
 """Seconds for which a kubelet waits for a call by default (`runtimeRequestTimeout`)."""
 UNCOUNTED = ("poststop", model.PRECREATE)
-"""No creation waits for poststop hooks, and precreate hooks end with their event."""
+"""The stages whose limits do not count: no creation waits for poststop hooks; precreate hooks end with the event."""
 NAMED = 5
 """Maximum number of files that one result names."""
 LARGE = 1000
@@ -73,13 +73,13 @@ class HookFiles:
                 yield Item(NOTE, f"{name}: has settings (hooks.files), but is in none of the directories")
 
     def _journal(self) -> Iterator[Item]:
-        """Yields whether the output of hooks can go to the journal, if it shall."""
+        """Yields whether the output of hooks can go to the journal, if it is to."""
         if self._settings.output == "journal" and self._settings.directories:
             reason = self._reasons.get(SYSTEMD_CAT)
             yield Item(PROBLEM, reason, SYSTEMD_CAT) if reason else Item(OK, "what hooks print goes to the journal")
 
     def _limits(self) -> Iterator[Item]:
-        """Yields how long the hooks of a container that gets all of them can take; or which have no limit."""
+        """Yields how long all hooks together can take, or which of them have no limit."""
         waiting = [named for named in self._hooks for stage in named.hook.stages if stage not in UNCOUNTED]
         unlimited = list(dict.fromkeys(named.file for named in waiting if named.timeout is None))
         total = sum(named.timeout or 0 for named in waiting)
@@ -163,7 +163,7 @@ class HookFiles:
             yield Item(NOTE, "injected twice: prestart and createRuntime are the same stage", file)
 
     def _foreign_keys(self, file: str, text: bytes, hook: Hook) -> Iterator[Item]:
-        """Yields each pattern for keys that no runtime of the node has, but another runtime."""
+        """Yields each pattern for keys that only a runtime adds that is not on this node."""
         for pattern, _ in hook.when.annotations:
             if hint := keys.foreign(pattern, self._runtimes):
                 error = Document(text).error(hint, pattern)

@@ -44,7 +44,7 @@ class Settings(NamedTuple):
     drop_in: str
     """The name of a drop-in."""
     text: str
-    """Its text. k0s from 1.36 on ends at one of version 2; without a version, all versions of containerd read it."""
+    """The text of a drop-in. It names no version: so all versions of containerd read it, and k0s from 1.36 on, too."""
     since: str
     """The first version with the default validator."""
     validator: tuple[str, str, str]
@@ -83,8 +83,8 @@ def main_file(system: System, host_root: str) -> str:
 def drop_in(system: System, host_root: str) -> str:
     """Returns the drop-in that switches NRI on, empty if the runtime reads none. Raises ConfigError.
 
-    The directory of containerd's drop-ins is one that its configuration imports. In containerd 1.7, a drop-in's table
-    replaces the whole table of NRI, so there is no drop-in if that has other keys, too.
+    containerd reads drop-ins in the directories that its configuration imports. In containerd 1.7, the table in a
+    drop-in replaces the whole table of NRI. So there must be no drop-in if that table has other keys.
     """
     main, directories = main_file(system, host_root), system.drop_ins
     if system.runtime == systems.CONTAINERD:
@@ -128,7 +128,7 @@ def is_on(system: System, settings: dict[str, Any]) -> bool | None:
 
 
 def check(system: System, host_root: str) -> Iterator[Item]:
-    """Yields whether NRI is on in a runtime, how to switch it on, and what prevents adapters from joining."""
+    """Yields whether NRI is on in a runtime, how to switch it on, and what keeps adapters from joining."""
     name, own, file = system.name, SETTINGS[system.runtime], main_file(system, host_root)
     try:
         settings, how, reason = read(system, host_root), hint(system, host_root), obstacle(system, host_root)

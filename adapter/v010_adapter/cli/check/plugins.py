@@ -51,7 +51,7 @@ def other_list(settings: LegacySettings, host_root: str) -> Iterator[Item]:
 
 
 def programs(settings: LegacySettings, conf: Config, probed: str = "") -> Iterator[Item]:
-    """Yields for each plugin whether its program can be started; also settings of plugins that are not in the file.
+    """Yields for each plugin whether its program can be started; and the settings for plugins that are not in the file.
 
     `probed` is the plugin that is probed in this run.
     """

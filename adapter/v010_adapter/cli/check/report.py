@@ -58,6 +58,6 @@ def write_text(report: Report, paint: Callable[[str], str] | None = None) -> Non
             show(part)
         for entry in entries:
             status = entry.status.upper() if entry.status == PROBLEM else entry.status
-            show(*terminal.fitted([f"  {status:7}  {entry}"], sys.stdout), paint=paint)
+            show(*terminal.fitted([f"  {status:7}  {entry}"], sys.stdout, terminal.LABEL), paint=paint)
     number = problems(report)
     show(count(number, "problem") if number else "no problems")

@@ -96,7 +96,7 @@ def check(config: Settings, conf_json: Config, *, hooks: bool) -> Iterator[Item]
 
 
 def _is_left_over(path: str) -> bool:
-    """Whether the process that has made a socket has ended. A stream would keep the runtime from taking plugins."""
+    """Whether the process that has made a socket has ended. Connects no stream: the runtime would wait for a plugin."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as client, address(path) as short:
             client.connect(short)

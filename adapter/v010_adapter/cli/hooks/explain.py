@@ -1,4 +1,4 @@
-"""Why a container gets a hook or not, and what hooks wait for, in words for people. Pure."""
+"""Why a container gets a hook, or does not, and what conditions a hook has: in words for people. Pure."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from argparse import ArgumentTypeError, Namespace
 from collections.abc import Iterator, Sequence
 
 from v010_adapter import settings
-from v010_adapter.cli import systems
+from v010_adapter.cli import systems, terminal
 from v010_adapter.cli.arguments import FINDINGS, FINE, PROGRAM, Parser
 from v010_adapter.cli.check import nri
 from v010_adapter.cli.check.report import Item
@@ -83,17 +83,21 @@ def _tell(
     show(*(f"{item.status:14}{item}" for item in nri_items))
     show("", "To start it:", *(f"    {line}" for line in start))
     warning = "a runtime starts without a plugin whose program is gone, with one warning in its log"
-    show("", f"Before you delete the program, run `{PROGRAM} uninstall`: {warning}.")
+    _say(f"Before you delete the program, run `{PROGRAM} uninstall`: {warning}.")
     own = [system for system in systems.present(node.root) if system.runtime == systems.CONTAINERD]
     services = [*(systems.unit(system, node.root) for system in own), *([PROGRAM] if is_external else [])]
     text = paths.read_text(in_root(node.root, settings.DEFAULT_PATH), settings.MAX_SIZE) or ""
     configured = settings.parse(text, settings.DEFAULT_PATH)[0].legacy.config
     if LIST in (configured, *(thing.path for thing in made)):
-        show("", f"The list of legacy plugins is {LIST}: {RUNS}.")
+        _say(f"The list of legacy plugins is {LIST}: {RUNS}.")
     elif own and configured == SHARED and os.path.exists(in_root(node.root, SHARED)):
         kept = f"{SHARED} stays the list: otherwise, pods that run would miss their deletes"
-        commands = _move_the_list(node.root, text, services)
-        show("", f"{kept}. {RUNS}. To have the adapter run them instead:", *(f"    {line}" for line in commands))
+        _say(f"{kept}. {RUNS}. To have the adapter run them instead:")
+        show(*(f"    {line}" for line in _move_the_list(node.root, text, services)))
+
+
+def _say(text: str) -> None:
+    show("", *terminal.fitted([text], sys.stdout))
 
 
 def _start(root: str, drop_ins: Sequence[File], *, restarts: bool, is_external: bool) -> Iterator[str]:
@@ -114,7 +118,7 @@ def _move_the_list(root: str, text: str, services: Sequence[str]) -> Iterator[st
     They stop `services` meanwhile, so that no pod starts between the old list and the new one.
     """
     file = settings.DEFAULT_PATH
-    yield "# First end the pods (kubectl drain): nobody runs the deletes of those that containerd has created"
+    yield "# First end the pods (kubectl drain): nobody would run their deletes"
     yield f"systemctl stop {' '.join(services)}"
     if os.path.lexists(in_root(root, LIST)):
         yield f"# put the plugins of {SHARED} into {LIST}, which exists; then: rm {SHARED}"

@@ -131,7 +131,7 @@ def obstacles(node: Node, wanted: Sequence[Thing], others: Sequence[Thing]) -> I
 
 
 def warnings(node: Node) -> Iterator[str]:
-    """Yields what keeps runtimes from starting or the adapter from running, makes users root, or runs plugins twice."""
+    """Yields what would stop runtimes or the adapter, make users root, or run plugins twice."""
     if node.program.startswith(VOLATILE):
         yield f"{node.program} may be gone after a reboot: the runtime then starts without it"
     beside = f"{os.path.dirname(node.program)}/python3"  # the command starts it: see deploy/v010-adapter

@@ -67,7 +67,7 @@ def present(root: str) -> Iterator[File]:
 
 
 def switch_on(root: str, path: str, name: str) -> str:
-    """Switches NRI on in the runtime of a system, `auto` looks which, and restarts it. Returns why not, else nothing.
+    """Switches NRI on in the runtime of a system (`auto`: the one here), and restarts it. Returns why that failed.
 
     Does nothing where a runtime serves NRI at `path`: the file alone may be left by a runtime that was killed.
     """
@@ -90,7 +90,7 @@ def switch_on(root: str, path: str, name: str) -> str:
 
 
 def undo(root: str, name: str) -> str:
-    """Removes what `switch_on` has written, and restarts the runtimes. Returns why not, else nothing."""
+    """Removes what `switch_on` has written, and restarts the runtimes. Returns why that failed, empty if it did not."""
     for system in _systems(root, name):
         try:
             file, main = drop_in(system, root), in_root(root, nri.main_file(system, root))
@@ -117,7 +117,7 @@ def _systems(root: str, name: str) -> list[System]:
 
 
 def _write(system: System, root: str) -> str:
-    """Returns the file that was written, empty if NRI is on without. Raises ConfigError, ValueError and OSError."""
+    """Returns the file that was written, empty if NRI was on. Raises ConfigError, ValueError and OSError."""
     if reason := nri.obstacle(system, root):
         raise ValueError(reason)
     if nri.is_on(system, nri.read(system, root)):

@@ -1,7 +1,7 @@
 """The links and files of an installation. Each can tell its state on the node, and be made and removed.
 
-`content` is what a dry run prints. `make` also makes the directories above, and replaces an old thing. The methods and
-`changes` raise OSError.
+A dry run prints the `content`. `make` also makes the directories above the thing, and replaces an old thing. The
+methods and `changes` raise OSError.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Thing:
 
 @dataclass(frozen=True)
 class Link(_Thing):
-    """A link. One to a file of its name is from an installation, unless that is a binary, as upstream's adapter is."""
+    """A link. If its target has the adapter's name, an installation has made it; but upstream's adapter is a binary."""
 
     target: str
 

@@ -54,11 +54,11 @@ def main(options: Namespace) -> int:
         if options.legacy or options.hooks or options.conf:
             at = options.event or ["CreateContainer"]
             plugins.append(trial.plugin(Path(directory), options.legacy, at, options.hooks, options.conf))
-        if options.contract:
-            has_life = options.container or options.events
-            return contract.run(options, plugins, flavour, events.events if has_life else ())
         with (Path(directory) / "messages").open("w+b") as messages:
-            is_apart = options.output == "json" or not _is_one_terminal()
+            is_apart = options.output != "text" or not _is_one_terminal()
+            if options.contract:
+                life = events.events if options.container or options.events else ()
+                return contract.run(options, plugins, flavour, life, None if is_apart else messages)
             play = Play(events, flavour, plugins, options.socket, STDERR if is_apart else messages.fileno())
             return (load.main if options.pods else _play)(play, flavour, options, messages)
 
@@ -70,7 +70,7 @@ def _end(number: int, _: object) -> None:
 
 
 def _is_one_terminal() -> bool:
-    """Whether stdout and stderr are the same file, such as a terminal: then plugins would print between our lines."""
+    """Whether stdout and stderr are the same file, such as a terminal: then plugins would print between the lines."""
     try:
         return os.path.sameopenfile(1, 2)
     except OSError:  # one of them is closed

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 from xml.etree import ElementTree
 
 from nri.scripts import start_error
@@ -31,25 +32,37 @@ ALL = "all"
 JUNIT = "junit"
 
 
-def run(options: Namespace, plugins: Sequence[PluginFile], flavour: Flavour, life: Sequence[Call]) -> int:
-    """Judges the plugins; returns the exit code."""
+def run(
+    options: Namespace,
+    plugins: Sequence[PluginFile],
+    flavour: Flavour,
+    life: Sequence[Call],
+    messages: BinaryIO | None,
+) -> int:
+    """Judges the plugins; returns the exit code. `messages` is the file for what they print; None is stderr."""
     flavours = list(FLAVOURS.values()) if options.runtime == ALL else [flavour]
+    output = STDERR if messages is None else messages.fileno()
     with Scratch("nri-") as state:
-        reports = _reports(plugins, flavours, life, options, state)
-        return FINDINGS if _print(reports, options) else FINE
+        reports = _reports(plugins, flavours, life, options, state, output)
+        return FINDINGS if _print(reports, options, messages) else FINE
 
 
 def _reports(
-    plugins: Iterable[PluginFile], flavours: Sequence[Flavour], life: Sequence[Call], options: Namespace, state: str
+    plugins: Iterable[PluginFile],
+    flavours: Sequence[Flavour],
+    life: Sequence[Call],
+    options: Namespace,
+    state: str,
+    output: int,
 ) -> Iterator[Report]:
     socket: Path | None = options.socket
     for plugin in plugins:
         if sys.stderr.isatty():
             text = "is started about twenty times for each runtime: what it does besides NRI, it does on this machine"
             show(*terminal.fitted([f"{plugin.name} {text}"], sys.stderr), out=sys.stderr)
-        source: Source = Launched(plugin, STDERR, state)
+        source: Source = Launched(plugin, output, state)
         if socket is not None:
-            source = External(socket, partial(_started, plugin))
+            source = External(socket, partial(_started, plugin, output))
         for flavour in flavours:
             with progress(f"{plugin.name} under {flavour.name} {flavour.version}") as shown:
                 try:
@@ -64,13 +77,19 @@ def _show(shown: Callable[..., None], number: int, rule: str) -> None:
     shown(number, SITUATIONS, rule)
 
 
-def _started(plugin: PluginFile) -> subprocess.Popen[bytes]:
+def _started(plugin: PluginFile, output: int) -> subprocess.Popen[bytes]:
     """Starts a plugin that connects by itself. Raises OSError, which names the program: that of a socket names none."""
     path, process = str(plugin.path), None
     unblock = partial(signal.pthread_sigmask, signal.SIG_SETMASK, [])
     try:
         with undisturbed():
-            process = subprocess.Popen([path], stdin=subprocess.DEVNULL, stdout=STDERR, preexec_fn=unblock)  # noqa: S603, PLW1509
+            process = subprocess.Popen(  # noqa: S603
+                [path],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                preexec_fn=unblock,  # noqa: PLW1509
+            )
     except (KeyboardInterrupt, SystemExit):  # it came meanwhile
         if process is not None:
             process.kill()
@@ -80,12 +99,21 @@ def _started(plugin: PluginFile) -> subprocess.Popen[bytes]:
     return process
 
 
-def _print(reports: Iterable[Report], options: Namespace) -> int:
-    """Prints the reports, each as soon as it is there, JUnit at the end; returns the number of failures."""
+def _print(reports: Iterable[Report], options: Namespace, messages: BinaryIO | None) -> int:
+    """Prints the reports, each as soon as it is there, JUnit at the end; returns the number of failures.
+
+    Before the report of a failure, prints what the plugin has printed to the file of its messages.
+    """
     done: list[Report] = []
     view = TextView(sys.stdout, color=options.color)
     for report in reports:
         done.append(report)
+        if messages is not None:
+            if report.failures:
+                view.messages(messages)
+                view.line("")
+            messages.seek(0)
+            messages.truncate()
         if options.output == "json":
             for line in _objects(report):
                 show_json(line, indent=None)

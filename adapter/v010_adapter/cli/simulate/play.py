@@ -33,7 +33,7 @@ END = 1.0
 PAUSE = 0.01
 """Seconds between two events, to receive unsolicited updates."""
 STDERR = 2
-"""Where plugins print. A real runtime gives them /dev/null, but here people want to read what they print."""
+"""The descriptor on which plugins print. A real runtime gives them /dev/null, but here people want to read that."""
 
 
 @dataclass

@@ -24,14 +24,14 @@ MAIN = (
     'import logging, sys; logging.getLogger("v010_adapter.stderr").setLevel(logging.DEBUG);'
     " from v010_adapter.cli.entry import main; sys.exit(main())"
 )
-"""The adapter, which shows what programs print on stderr: whoever tries a program wants to see that."""
+"""Runs the adapter, which shows what programs print on stderr: who tries a program wants to see that."""
 
 
 class Scratch(TemporaryDirectory[str]):
     """A temporary directory that is removed even at Ctrl-C: SIGINT is blocked while it is made and while it is removed.
 
     Programs in it are run. So it is never in the current directory, which Python would use if /tmp is full, and never
-    in a directory that others own or everybody can write to: `su` keeps the variable TMPDIR.
+    in a directory that another user owns, or that all can write to. TMPDIR may be such a directory: `su` keeps it.
     """
 
     def __init__(self, prefix: str) -> None:
