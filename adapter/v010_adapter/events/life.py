@@ -46,14 +46,9 @@ from enum import Enum, auto
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from nri.errors import LocalProtocolError
+from v010_adapter.base.keys import Key
 from v010_adapter.errors import ProgramError
 from v010_adapter.programs.step import Failure, Step
-
-
-class Key(Enum):
-    """An enumeration whose members are keys in tables. Enum's own hash is slower: Python code computes it."""
-
-    __hash__ = object.__hash__
 
 
 class Ends(Enum):
