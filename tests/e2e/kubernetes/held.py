@@ -92,7 +92,7 @@ def _at_once(side: str) -> Iterator[str]:
     events = {}
     if side in EACH:
         told = json.loads(k8s.kubectl("-n", "kube-system", "exec", k8s.adapters()[0], "--", *STATUS))
-        events = {name: event["times"] for name, event in told[0]["events"].items()}
+        events = {name: event["times"] for name, event in told["adapters"][0]["events"].items()}
     k8s.say(f"{PODS} pods, a plugin of 1 s, {side}: ready after {seconds:.1f} s; load before {load:.1f}; {events}")
     if side not in ("none", "upstream's", "without holds"):
         yield from _early("timed", PODS)
