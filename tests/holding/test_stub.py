@@ -311,3 +311,21 @@ CGROUPS = [
 @pytest.mark.parametrize(("seen", "container", "fits"), CGROUPS)
 def test_the_process_is_in_the_cgroup_of_the_container(seen: str, container: str, fits: bool) -> None:
     assert evidence.is_below(seen, expand(container)) == fits
+
+
+def test_a_keeper_that_cannot_start_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    started = []
+    spawn = os.posix_spawn
+
+    def spawned(*words: Any, **options: Any) -> int:
+        started.append(spawn(*words, **options))
+        return started[-1]
+
+    monkeypatch.setattr(os, "posix_spawn", spawned)
+    container = api.Container(id="c1", pid=os.getpid())
+    for ask in (Holds.start, lambda holds: holds.hold(container, timeout=LIMIT)):
+        with pytest.raises(NotHeld, match=Missing.NO_KEEPER.value):
+            ask(Holds(str(tmp_path)))
+        with pytest.raises(ChildProcessError):
+            os.waitpid(started[-1], 0)

@@ -259,6 +259,10 @@ class KeeperProcess:
     def on_ready(self, fields: dict[str, str]) -> None:
         """Takes what it tells when it has started. The process that has forked it has ended."""
         self.pid = int(fields["ready"])
+        self._reap()
+
+    def _reap(self) -> None:
+        """Reaps the process that has started the keeper, and has ended."""
         with suppress(ChildProcessError):  # a program may reap all children itself
             os.waitpid(self._starter, 0)
 
@@ -277,6 +281,8 @@ class KeeperProcess:
             message = self.socket.recv(MAX_MESSAGE)
         except OSError:
             message = b""
+        if not message and not self.pid:  # it has ended before it was ready
+            self._reap()
         return decoded(message) if message else {}
 
     def close(self) -> None:
