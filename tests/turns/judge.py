@@ -158,7 +158,7 @@ class Judge:
                     create = run
                 elif create is not None:
                     has_ended = any(self.began(create) <= end <= run.fed for end in self.runtime.ends[run.id])
-                    if not has_ended and not self.is_of_earlier_life(run):
+                    if not has_ended and not self.is_of_earlier_life(run, create):
                         yield f"{run}: it lives"
                     create = None
                 elif more[key]:
@@ -184,11 +184,13 @@ class Judge:
                 if is_earlier and delete.fed < run.ends and not self.was_stopped(run, delete.fed):
                     yield f"{delete} does not wait for {run}"
 
-    def is_of_earlier_life(self, delete: Program) -> bool:
-        """Whether the adapter was stopped when an earlier life of the id ended: it has read that end too late."""
+    def is_of_earlier_life(self, delete: Program, create: Program) -> bool:
+        """Whether it is of an earlier life of the id, which was read too late, or waited until the id began again."""
         holds = [hold for hold in self.world.holds if hold.peer.life is delete.life]
         ends = self.runtime.ends[delete.id] + self.runtime.ends[self.runtime.pods[delete.id]]
-        return any(hold.start <= end <= hold.end for hold in holds for end in ends)
+        if any(hold.start <= end <= hold.end for hold in holds for end in ends):
+            return True
+        return 0 <= delete.number < create.number and self.waits(self.runtime.events[delete.number], self.began(create))
 
     def has_told_end(self, create: Program, later: Program) -> bool:
         """Whether an adapter that was well, and had its plugins, could run the deletes between two creates of an id.
