@@ -53,7 +53,7 @@ class NamedHook(NamedTuple):
     @property
     def timeout(self) -> int | None:
         """The seconds after which the hook is killed, None for no limit."""
-        return self.hook.timeout or self.default_timeout or None
+        return (self.default_timeout or None) if self.hook.timeout is None else self.hook.timeout
 
 
 class Place(NamedTuple):
@@ -190,9 +190,8 @@ def adjustment(hooks: Iterable[NamedHook], journal: str = "") -> api.ContainerAd
     """
     adjusted = api.ContainerAdjustment()
     for named in hooks:
-        _, _, hook, default_timeout, _ = named
-        timeout = hook.timeout or default_timeout
-        limit = api.OptionalInt(value=timeout) if timeout else None
+        hook, timeout = named.hook, named.timeout
+        limit = None if timeout is None else api.OptionalInt(value=timeout)
         message = api.Hook(path=hook.path, args=hook.args, env=hook.env, timeout=limit)
         logged = _logged(message, named.file, journal) if journal else message
         for stage in hook.stages:
