@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nri.testing import POD_LIFE
-from tests.daemon.forks import ran
+from tests.rig.forks import ran
 
 Json = dict[str, Any]
 

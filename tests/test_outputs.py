@@ -20,7 +20,7 @@ from v010_adapter.cli.terminal import BOLD, announce_if_slow, are_wanted, by_wor
 from v010_adapter.monitoring import status
 from v010_adapter.monitoring.times import BOUNDS
 
-from .daemon.process import COMMAND, MEASURED, WITH_VARIABLES
+from .rig.daemon import COMMAND, MEASURED, WITH_VARIABLES
 
 
 class Terminal(io.StringIO):

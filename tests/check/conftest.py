@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.sockets import bind
+from tests.rig.sockets import bind
 from v010_adapter.cli import command_line as cli
 from v010_adapter.cli import systems
 from v010_adapter.cli.check import configuration

@@ -8,8 +8,8 @@ import os
 
 import pytest
 
+from tests.rig.waiting import limit
 from tests.test_outputs import Terminal
-from tests.waiting import limit
 from v010_adapter.cli.check import probe
 
 from .conftest import Node

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sockets import bind
+from tests.rig.sockets import bind
 from v010_adapter.cli.check import runtimes
 from v010_adapter.legacy import sandboxes as sandboxes_module
 

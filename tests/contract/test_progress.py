@@ -17,9 +17,9 @@ from nri import Context, Plugin, Update, api
 from nri.errors import CallError, NRIError
 from nri.testing.contract import RULES, SITUATIONS, Launched, Result, judge
 from nri.testing.node import Node
-from tests.runtime.fixtures import Plugins
-from tests.runtime.simulation import Simulate
-from tests.waiting import LIMIT, running
+from tests.rig.embedded import Plugins
+from tests.rig.simulation import Simulate
+from tests.rig.waiting import LIMIT, running
 
 from .broken import of, patient, sound
 

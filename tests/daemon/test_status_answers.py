@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import v010_adapter
-from tests.sockets import bind, connect
+from tests.rig.sockets import bind, connect
 from v010_adapter.cli import command_line as cli
 from v010_adapter.host.trust import strict
 from v010_adapter.monitoring import status
@@ -24,9 +24,9 @@ from v010_adapter.monitoring.endpoints import Endpoints
 from v010_adapter.monitoring.sanitize import MAX_SHOWN, bounded
 from v010_adapter.monitoring.status import StatusSocket
 
-from ..processes import SteppedLoop
-from ..waiting import LIMIT
-from .harness import listening
+from ..rig.loop import SteppedLoop
+from ..rig.machine import listening
+from ..rig.waiting import LIMIT
 
 Capture = pytest.CaptureFixture[str]
 REOPEN_AFTER = 10.0

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sockets import bind
+from tests.rig.sockets import bind
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "deploy/image/switch-nri-on"

@@ -21,9 +21,9 @@ from tests.e2e.checks import Json
 from tests.e2e.guarded import Calls, Pods, has_run
 from tests.e2e.pod import STATE, command, until
 from tests.e2e.runtimes import PATH, Containerd, Runtime
-from tests.layouts import K3S
 from tests.peers.build import peer
 from tests.peers.hook_cases import PACKAGE as PODMANS_HOOKS
+from tests.rig.layouts import K3S
 from v010_adapter.cli.install import example
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 from tests.e2e.pod import HarnessError as Finding
 from tests.e2e.pod import until
-from tests.interpreter import FIRST_LINE
 from tests.peers.harness import GoRuntime, Reply, golden
-from tests.processes import children_of
+from tests.rig.interpreter import FIRST_LINE
+from tests.rig.processes import children_of
 from v010_adapter.state.ledger import decode
 
 BOOT = Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -38,10 +38,10 @@ from v010_adapter.monitoring.logs import LineFormatter
 from v010_adapter.settings import HooksSettings, LegacySettings, PluginSettings, Settings
 
 from ..legacy.played import Clock, PlayedProgram
-from ..link import Link
-from ..nri.runtime import Runtime
 from ..oci.cases import FULL
-from ..processes import open_descriptors
+from ..rig.processes import open_descriptors
+from ..rig.serving import Link
+from ..rig.trunk import Runtime
 from . import mutations
 from .target import Target
 

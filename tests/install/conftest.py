@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.daemon.process import COMMAND
+from tests.rig.daemon import COMMAND
 from v010_adapter.cli import command_line as cli
 
 PROGRAM = "/opt/v010-adapter/bin/v010-adapter"

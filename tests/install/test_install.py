@@ -11,7 +11,7 @@ from v010_adapter.cli.install import example
 from v010_adapter.legacy import config
 from v010_adapter.settings import Settings
 
-from ..waiting import limit
+from ..rig.waiting import limit
 from .conftest import EXTERNAL, FORMS, LINK, LIST, PROGRAM, SHARED, UNIT, WANTED, YAML, Node
 
 Form = tuple[str, ...]

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import CI
-from tests.daemon.process import COMMAND
-from tests.layouts import ETC, K3S, LAYOUTS, NRI, Layout
-from tests.sockets import bind
+from tests.rig.daemon import COMMAND
+from tests.rig.layouts import ETC, K3S, LAYOUTS, NRI, Layout
+from tests.rig.sockets import bind
 from v010_adapter.cli import command_line as cli
 from v010_adapter.cli import systems
 

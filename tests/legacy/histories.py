@@ -22,8 +22,8 @@ from v010_adapter.legacy.plan import PluginStep
 from v010_adapter.programs import process
 from v010_adapter.settings import LegacySettings, PluginSettings
 
-from ..alone import Alone, PluginServing
-from .held import PlayedHolder
+from ..rig.holder import PlayedHolder
+from ..rig.serving import Alone, PluginServing
 from .played import Clock, PlayedProgram
 
 OK = b"{}"

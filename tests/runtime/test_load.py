@@ -24,9 +24,9 @@ from v010_adapter.cli import terminal
 from v010_adapter.cli.simulate import command
 from v010_adapter.cli.simulate.play import Play
 
-from ..waiting import LIMIT, running
-from .fixtures import Plugins, serves
-from .simulation import Simulate
+from ..rig.embedded import Plugins, serves
+from ..rig.simulation import Simulate
+from ..rig.waiting import LIMIT, running
 
 NAME = "10-a"
 Event = tuple[str, str, str]

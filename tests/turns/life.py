@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from v010_adapter.base.loop import Timer
 
-from ..waiting import LIMIT
+from ..rig.waiting import LIMIT
 
 if TYPE_CHECKING:
     from .world import World

@@ -13,7 +13,7 @@ from v010_adapter.daemon.adapter import Adapter
 from v010_adapter.daemon.daemon import GRACE
 from v010_adapter.settings import HooksSettings, Settings
 
-from ..link import Link
+from ..rig.serving import Link
 from .events import TIMEOUT, Call, Hold
 from .life import Ended, Life
 

@@ -24,7 +24,7 @@ from v010_adapter.state.ledger import Ledger
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 from v010_adapter.state.turns_file import TurnsFile
 
-from ..legacy.held import PlayedHolder
+from ..rig.holder import PlayedHolder
 from .judge import Judge
 from .life import Program
 from .world import World
