@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from pathlib import Path
 from threading import Thread
 
@@ -41,7 +42,7 @@ class Adapter:
         self.moments: list[float] = []
         """When it was stopped or killed."""
         self.removals: list[tuple[float, float]] = []
-        """When the state directory was removed, from and to."""
+        """When state directories were moved away, from and to."""
         self.kills = 0
         self._start()
 
@@ -82,7 +83,8 @@ class Adapter:
     def without_state(self, _: float) -> None:
         begin = time.monotonic()
         for path in (self._node.directory / "state").glob("*.*"):
-            shutil.rmtree(path, ignore_errors=True)
+            # At once: a record that is missing from a directory in use means that another adapter has run its deletes.
+            shutil.rmtree(path.rename(self._node.directory / f"removed-{begin}-{path.name}"))
         self.removals.append((begin, time.monotonic()))
         select.select([], [], [], 2.5)  # each adapter writes within a second what it knows
 
@@ -134,18 +136,27 @@ def run(seed: int, directory: Path, marks: Counter[str]) -> str:
         removals = [at for one in adapters for at in one.removals]
         under_way = {part["id"] for life, span in traffic.spans if is_near(span, removals) for part in life}
         figures = ends(node, *traffic.lives, kills=kills, excused=under_way)
+        late = answered_late(node.log())
         if len(adapters) > 1:  # else nobody is there
-            spans = [(at, at) for at in moments]
+            spans = [(at, at) for at in moments + late]
         notes = node.notes()
         lost = [id_ for id_ in traffic.creates if not notes[f"create:{id_}"]]
         for id_ in lost:
             if not is_near(traffic.creates[id_], spans):
                 raise Finding(f"{figures}; lost though no fault was near: {id_}")
-        return f"{node.version}, {len(adapters)} adapters, {traffic.events} events, {figures}, {len(lost)} creates lost"
+        figures = f"{traffic.events} events, {len(late)} answered late, {figures}, {len(lost)} creates lost"
+        return f"{node.version}, {len(adapters)} adapters, {figures}"
     finally:
         for adapter in adapters:
             adapter.close()
         node.close()
+
+
+def answered_late(log: str) -> list[float]:
+    """When an adapter told that it did not get the processor in time, as time.monotonic() counts."""
+    lines = [line for line in log.splitlines() if "was answered after its deadline" in line]
+    times = [datetime.strptime(line[:23], "%Y-%m-%d %H:%M:%S,%f").timestamp() for line in lines]
+    return [at - time.time() + time.monotonic() for at in times]
 
 
 def is_near(span: Span, others: Iterable[Span]) -> bool:
