@@ -20,6 +20,7 @@ from nri.testing import plugin as launched
 from nri.testing.load import MAX_CONTAINERS, Figures, figures, percentile, play
 from nri.testing.node import Node
 from nri.testing.recorded import life
+from tests.rig.command import Terminal
 from v010_adapter.cli import terminal
 from v010_adapter.cli.simulate import command
 from v010_adapter.cli.simulate.play import Play
@@ -458,11 +459,6 @@ def test_what_cannot_be_played_is_refused(simulate: Simulate, words: list[str], 
 
 
 # ---- the line that shows how far it is
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def test_a_terminal_sees_how_far_a_load_is(monkeypatch: pytest.MonkeyPatch) -> None:
