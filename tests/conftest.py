@@ -23,6 +23,8 @@ from .rig.processes import children, open_descriptors
 from .rig.programs import Fifo, Programs
 from .rig.waiting import WHOLE, limit
 
+pytest.register_assert_rewrite(*(f"tests.rig.{name}" for name in ("command", "daemon", "machine", "node", "trunk")))
+
 # How fast the machine is decides about no test.
 settings.register_profile(
     "timeless", derandomize=False, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]

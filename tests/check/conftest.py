@@ -90,6 +90,8 @@ def node(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     monkeypatch.setattr(configuration, "PLUGINS", str(tmp_path / "plugins"))
     monkeypatch.setattr(configuration, "DROP_INS", str(tmp_path / "conf.d"))
     monkeypatch.setattr(configuration, "UNIT", str(tmp_path / "unit"))
+    for module in ("cli.check.plugins", "cli.check.runtimes", "legacy.sandboxes"):
+        monkeypatch.setattr(f"v010_adapter.{module}.DEFAULT_CONF_JSON", str(tmp_path / "shared.json"))
     usual = {str(tmp_path / name) for name in ("conf.json", "one", "two")}
     monkeypatch.setattr(configuration, "USUAL", usual | configuration.USUAL)
     monkeypatch.setattr("v010_adapter.settings.DEFAULT_PATH", str(tmp_path / "default.yaml"))

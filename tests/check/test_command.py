@@ -254,15 +254,14 @@ def test_it_says_that_an_installed_adapter_does_not_run_until_one_does(
 
 
 def test_a_list_that_containerd_reads_and_cannot_parse_is_a_problem_even_if_the_adapter_has_another(
-    node: Checked, monkeypatch: pytest.MonkeyPatch
+    node: Checked,
 ) -> None:
     node.write("conf.json", {"plugins": []})
-    monkeypatch.setattr("v010_adapter.cli.check.runtimes.DEFAULT_CONF_JSON", str(node.folder / "containerds.json"))
     node.write("containerd", "")
     assert node.problems() == []
-    node.write("containerds.json", '{"plugins": [')
+    node.write("shared.json", '{"plugins": [')
     [problem] = node.problems()
-    assert problem.startswith("containerds.json:1:14: unexpected end; all pods fail with containerd 2.0 to 2.4")
+    assert problem.startswith("shared.json:1:14: unexpected end; all pods fail with containerd 2.0 to 2.4")
 
 
 def test_a_plugin_that_stands_by_is_noted_as_not_probed_unless_it_is_now(node: Checked) -> None:

@@ -148,9 +148,7 @@ def test_what_a_group_can_write_is_a_note_for_each_place_and_no_problem(whole: C
     assert whole.part("trust") == [f"note {name} is writable for group {os.getegid()}" for name in places]
 
 
-def test_another_list_where_installers_of_plugins_look_is_noted(node: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("cli.check.plugins", "legacy.sandboxes"):
-        monkeypatch.setattr(f"v010_adapter.{module}.DEFAULT_CONF_JSON", str(node.folder / "shared.json"))
+def test_another_list_where_installers_of_plugins_look_is_noted(node: Checked) -> None:
     node.write("conf.json", {"plugins": []})
     noted = (
         "note shared.json: another list, whose plugins the adapter does not run; "

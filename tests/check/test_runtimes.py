@@ -10,7 +10,6 @@ import pytest
 
 from tests.rig.sockets import bind
 from v010_adapter.cli.check import runtimes
-from v010_adapter.legacy import sandboxes as sandboxes_module
 
 from .conftest import HOOK, REQUIRED, REQUIRED_OF_CRIO, Checked
 
@@ -278,26 +277,21 @@ def test_who_runs_plugins_for_pods_is_said(
     with_plugins(node)
     node.settings["legacy"] |= {"sandboxes": sandboxes, "onFailure": "ignore"}
     assert caveats(node) == []  # this conf.json is not the one that containerd reads
-    for module in (runtimes, sandboxes_module):
-        monkeypatch.setattr(module, "DEFAULT_CONF_JSON", str(node.folder / "conf.json"))
+    shared = (node.folder / "conf.json").rename(node.folder / "shared.json")
+    node.settings["legacy"]["config"] = str(shared)
     runs = f"from 2.0 on it runs the plugins there for pods itself, {so}"
     of_containerd = node.write("containerd", "")
-    unread = "if its executable contains conf.json (here it cannot be read: Connection refused)"
+    unread = "if its executable contains shared.json (here it cannot be read: Connection refused)"
     assert caveats(node) == [f"containerd: {unread}, {runs}", f"containerd: {runtimes.DEPRECATED}"][: 2 * bool(so)]
     of_containerd.unlink()
     with socket.socket(socket.AF_UNIX) as listener:
         bind(listener, of_containerd)
         listener.listen()
-        none = "its executable does not contain conf.json: it runs no plugins for pods, the adapter does"
+        none = "its executable does not contain shared.json: it runs no plugins for pods, the adapter does"
         assert caveats(node) == [f"containerd: {none}", f"containerd: {runtimes.DEPRECATED}"][: 2 * bool(so)]
         monkeypatch.setattr(runtimes, "names_conf_json", lambda pid: pid == os.getpid())
-        assert (
-            caveats(node)
-            == [
-                f"containerd: its executable contains conf.json: {runs}",
-                f"containerd: {runtimes.DEPRECATED}",
-            ][: 2 * bool(so)]
-        )
+        contained = f"its executable contains shared.json: {runs}"
+        assert caveats(node) == [f"containerd: {contained}", f"containerd: {runtimes.DEPRECATED}"][: 2 * bool(so)]
 
 
 def test_a_program_that_containerd_runs_in_place_of_the_adapters_is_named(
@@ -305,10 +299,9 @@ def test_a_program_that_containerd_runs_in_place_of_the_adapters_is_named(
 ) -> None:
     """containerd searches PATH first, as the original client did (client.go: New, invokePlugin)."""
     whole = node.program("b")
-    node.write("conf.json", {"plugins": [{"type": "a"}, {"type": str(whole)}, {"type": "c"}, {"type": "a"}]})
+    plugins = [{"type": "a"}, {"type": str(whole)}, {"type": "c"}, {"type": "a"}]
+    node.settings["legacy"]["config"] = str(node.write("shared.json", {"plugins": plugins}))
     node.listen("containerd")
-    for module in (runtimes, sandboxes_module):
-        monkeypatch.setattr(module, "DEFAULT_CONF_JSON", str(node.folder / "conf.json"))
     for name in ("a", "../system/a", "../system/b"):
         node.program(name)
     monkeypatch.setattr(runtimes, "SYSTEM_PATH", str(node.folder / "system"))

@@ -15,7 +15,6 @@ from v010_adapter.monitoring.status import ask
 from ..rig.daemon import COMMAND, Daemon, spawn
 from ..rig.machine import Machine, listening, start, stop
 from ..rig.mounts import OWN_MOUNTS, require_mounts
-from ..rig.waiting import limit
 
 
 @pytest.fixture(autouse=True)
@@ -70,38 +69,6 @@ def test_no_adapter_joins_beside_one_whose_records_cannot_be_written(node: Machi
     first.kill()
     second.serves(stop("c1"))
     assert node.runs() == [("create", "c1"), ("delete", "c1")]
-
-
-def test_adapters_find_each_other_again_and_owe_what_they_owed_in_a_directory_that_was_removed(
-    node: Machine, listener: socket.socket
-) -> None:
-    first = node.external(listener=listener, fresh=True).handshake()
-    first.serves(start("c1"))
-    shutil.rmtree(node.path / "state")
-    second = node.launch()
-    second.logged("registered with")
-    for daemon in (first, second):
-        daemon.serves(start("c2"))
-    first.logged("was removed or replaced: it is in use again")
-    for daemon in (second, first):
-        daemon.serves(start("c3"), stop("c1"))
-    second.kill()
-    first.serves(stop("c2"), stop("c3"))
-    assert sorted(node.runs()) == sorted((state, id_) for id_ in ("c1", "c2", "c3") for state in ("create", "delete"))
-
-
-def test_a_directory_that_is_removed_while_an_adapter_is_alone_is_made_again_with_what_is_owed(node: Machine) -> None:
-    first = node.launch()
-    first.serves(start("c1"))
-    shutil.rmtree(node.path / "state")
-    first.serves(start("c2"))
-    first.logged("was removed or replaced: it is in use again")
-    with limit("the records are not written again"):
-        while len(list(node.path.glob("state/test.*/+*"))) < 2:
-            first.serves(start("c2"))
-    first.kill()
-    node.launch().serves(stop("c1"), stop("c2"))
-    assert {run for run in node.runs() if run[0] == "delete"} == {("delete", "c1"), ("delete", "c2")}
 
 
 # ---- a mount of itself, as in a container

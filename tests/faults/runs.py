@@ -21,7 +21,7 @@ from threading import Thread
 from tests.e2e.pod import HarnessError as Finding
 
 from .beside import Proxy
-from .node import LIMIT, Node
+from .node import LIMIT, GoNode
 from .rows import Traffic, ends
 
 Span = tuple[float, float]
@@ -36,7 +36,7 @@ TOLERATED = "another adapter, which works on", "no result within"
 class Adapter:
     """One of the adapters. A service manager starts it again."""
 
-    def __init__(self, node: Node, index: str) -> None:
+    def __init__(self, node: GoNode, index: str) -> None:
         self._node, self._index = node, index
         self._proxy = Proxy(node.directory / f"{index}.sock", node.directory / "nri.sock")
         self.moments: list[float] = []
@@ -104,7 +104,7 @@ FAULTS: tuple[Callable[[Adapter, float], None], ...] = (
 def run(seed: int, directory: Path, marks: Counter[str]) -> str:
     """Plays one run; raises a Finding if the promise is broken."""
     rng = random.Random(seed)  # noqa: S311 - no secret
-    node = Node(directory, "external", rng.choice(VERSIONS))
+    node = GoNode(directory, "external", rng.choice(VERSIONS))
     adapters: list[Adapter] = []
     try:
         node.start_runtime()
