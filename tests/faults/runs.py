@@ -29,6 +29,8 @@ Span = tuple[float, float]
 VERSIONS = ("v0.8.0", "v0.12.0", "v0.12.5")
 EVENTS = 20
 """At least so many come for each fault."""
+SETTLED = 10
+"""So many events after its start an adapter has read all records: it reads some in each turn of its loop."""
 TOLERATED = "another adapter, which works on", "no result within"
 """Parts of the errors of events whose lock was not to be had in time, and that came while the adapter was stopped."""
 
@@ -117,7 +119,8 @@ def run(seed: int, directory: Path, marks: Counter[str]) -> str:
 
         node.until(joined, "all adapters")
         for number in range(1, rng.choice((2, 4, 6)) + 1):
-            traffic.step()  # who has answered an event has read the records
+            for _ in range(SETTLED):
+                traffic.step()
             fault, begin = rng.choice(FAULTS), time.monotonic()
             marks[fault.__name__] += 1
             was_removed |= fault is Adapter.without_state
@@ -138,7 +141,7 @@ def run(seed: int, directory: Path, marks: Counter[str]) -> str:
         figures = ends(node, *traffic.lives, kills=kills, excused=under_way)
         late = answered_late(node.log())
         if len(adapters) > 1:  # else nobody is there
-            spans = [(at, at) for at in moments + late]
+            spans = [(at, at) for at in moments] + [(at, at + 1) for at in late]  # until it has joined again
         notes = node.notes()
         lost = [id_ for id_ in traffic.creates if not notes[f"create:{id_}"]]
         for id_ in lost:
