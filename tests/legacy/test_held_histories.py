@@ -19,7 +19,7 @@ from v010_adapter.legacy.request import Target
 from v010_adapter.monitoring.trace import UNTRACED, Trace
 from v010_adapter.settings import LegacySettings
 
-from ..conftest import CI
+from ..rig.brief import CI
 from ..rig.holder import PlayedHolder
 from .histories import GOOD, Call, History
 from .judge import Judge, has_result

@@ -11,7 +11,7 @@ import random
 
 import pytest
 
-from ..conftest import CI
+from ..rig.brief import CI
 from .histories import History
 from .judge import Judge
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ..conftest import CI
+from ..rig.brief import CI
 
 ROOT = Path(__file__).parents[2]
 FEW, MANY = 10, 60
