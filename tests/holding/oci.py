@@ -31,7 +31,7 @@ def missing(name: str) -> str:
     return absent or refused()  # a runtime mounts the container's root directory
 
 
-class Runtime:
+class OciRuntime:
     """A runtime with a directory of its own."""
 
     def __init__(self, name: str, folder: Path) -> None:
@@ -72,7 +72,7 @@ class Runtime:
 class Container:
     """A container that has been created."""
 
-    def __init__(self, runtime: Runtime, id_: str, program: tuple[str, ...]) -> None:
+    def __init__(self, runtime: OciRuntime, id_: str, program: tuple[str, ...]) -> None:
         self.id = id_
         self.runtime = runtime
         self.ran = runtime.root.parent / f"{id_}.ran"
