@@ -12,7 +12,7 @@ from nri import api
 from nri.wire import Code
 
 from ..rig.daemon import Daemon
-from ..rig.machine import POD, Machine, stop
+from ..rig.machine import POD, Machine
 from .oci import Container, OciRuntime, until
 from .test_runtimes import no_files, waits_for_start
 
@@ -57,33 +57,6 @@ def test_no_program_is_executed_before_its_plugin_is_done_and_others_start_meanw
     first.until_run()
     assert (first.state, first.has_run) == ("running", 1)
     until(partial(no_files, first), "nothing is left of the hold")
-
-
-@pytest.mark.parametrize("why", ["its plugin fails", "it is stopped"])
-def test_a_program_whose_plugin_fails_or_whose_container_is_stopped_is_never_executed(
-    oci: OciRuntime, node: Machine, why: str
-) -> None:
-    gate = node.slow(when='"state":"create"')
-    if why == "its plugin fails":
-        node.plugin("slow", f'read -r line; {gate.script}; echo \'{{"error": "broken"}}\'')
-    node.configure("slow")
-    daemon = node.launch(AT_ONCE)
-    container = oci.create()
-    created(daemon, container)
-    gate.arrival()
-    start = container.start()
-    waits_for_start(container)
-    if why == "its plugin fails":
-        gate.let_on()
-        assert start.ended()[0] != 0
-        daemon.logged("it is refused: plugin: slow: broken")
-        assert container.state == "stopped"
-    else:
-        stopping = daemon.send(stop(container.id))
-        assert start.ended()[0] != 0
-        gate.let_on()
-        assert daemon.reply(stopping).code == Code.OK
-    assert container.has_run == 0
 
 
 def test_without_a_pid_the_process_is_found_in_its_cgroup(oci: OciRuntime, node: Machine) -> None:
