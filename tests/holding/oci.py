@@ -20,7 +20,6 @@ BUSYBOX = "/bin/busybox"
 RUNTIMES = {"runc": ["runc"], "crun": ["crun", "--cgroup-manager=cgroupfs"]}
 QUIET: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
 NUMBERS = count()
-NEWNS = 0x20000
 
 
 def missing(name: str) -> str:
