@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 from pytest_nri import nri_runtime  # noqa: F401 - in a clone nothing else may have loaded it
 
 from .rig.brief import CI
+from .rig.listeners import Receiver
 from .rig.loop import SteppedLoop
 from .rig.processes import children, open_descriptors
 from .rig.programs import Fifo, Programs
@@ -115,6 +116,14 @@ def short_path(tmp_path: Path) -> Iterator[Path]:
     fd = os.open(tmp_path, os.O_PATH | os.O_DIRECTORY)
     yield Path(f"/proc/{os.getpid()}/fd/{fd}")
     os.close(fd)
+
+
+@pytest.fixture
+def receiver(short_path: Path) -> Iterator[Receiver]:
+    """A syslog daemon at `log` of `short_path`."""
+    made = Receiver(short_path / "log")
+    yield made
+    made.stop()
 
 
 @pytest.fixture

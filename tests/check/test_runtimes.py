@@ -306,7 +306,7 @@ def test_a_program_that_containerd_runs_in_place_of_the_adapters_is_named(
         node.program(name)
     monkeypatch.setattr(runtimes, "SYSTEM_PATH", str(node.folder / "system"))
     monkeypatch.setattr(runtimes, "names_conf_json", lambda _: True)
-    named = "containerd: for pods it runs system/a as a, not bin/a: write the whole path into conf.json"
+    named = "containerd: for pods it runs system/a as a, not bin/a: write the whole path into shared.json"
     assert [line for line in caveats(node) if "not bin/" in line] == [named]
     node.settings["legacy"]["sandboxes"] = "never"
     assert named not in caveats(node)

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from ..rig.daemon import Daemon
+from ..rig.listeners import Receiver
 from ..rig.machine import Machine, launched, patched, start
-from ..test_logs import Receiver
-
-
-@pytest.fixture
-def receiver(short_path: Path) -> Iterator[Receiver]:
-    made = Receiver(short_path / "log")
-    yield made
-    made.stop()
 
 
 def to(path: Path) -> str:

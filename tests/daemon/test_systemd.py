@@ -11,31 +11,12 @@ import pytest
 
 from tests.rig.sockets import bind
 
+from ..rig.listeners import Systemd
 from ..rig.machine import Machine, launched, patched
-from ..rig.waiting import LIMIT, limit
+from ..rig.waiting import LIMIT
 
 JOINING = "STATUS=the runtime has not configured and synchronized the adapter yet"
 WAITS = ["READY=1", "STATUS=waits for the runtime"]
-
-
-class Systemd:
-    """Listens where NOTIFY_SOCKET says."""
-
-    def __init__(self, path: Path) -> None:
-        self.environ = {"NOTIFY_SOCKET": str(path)}
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.socket.settimeout(LIMIT)
-        self.socket.bind(str(path))
-
-    def next(self) -> list[str]:
-        """Waits for the next message; returns its lines."""
-        return self.socket.recv(4096).decode().splitlines()
-
-    def until(self, line: str) -> None:
-        """Waits for a message with this line."""
-        with limit(f"{line} never comes"):
-            while line not in self.next():
-                pass
 
 
 @pytest.fixture

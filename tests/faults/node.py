@@ -22,7 +22,6 @@ from tests.rig.interpreter import FIRST_LINE
 from tests.rig.processes import children_of
 from v010_adapter.state.ledger import decode
 
-BOOT = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 NAME = "00-v010-adapter"
 LIMIT = 2_000_000  # microseconds that a runtime waits for a plugin by default
 STEPS = ["RunPodSandbox", "StartContainer", "StopContainer", "RemoveContainer", "StopPodSandbox", "RemovePodSandbox"]

@@ -20,7 +20,6 @@ BUSYBOX = "/bin/busybox"
 RUNTIMES = {"runc": ["runc"], "crun": ["crun", "--cgroup-manager=cgroupfs"]}
 QUIET: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
 NUMBERS = count()
-NEWNS = 0x20000
 
 
 def missing(name: str) -> str:
@@ -31,7 +30,7 @@ def missing(name: str) -> str:
     return absent or refused()  # a runtime mounts the container's root directory
 
 
-class Runtime:
+class OciRuntime:
     """A runtime with a directory of its own."""
 
     def __init__(self, name: str, folder: Path) -> None:
@@ -72,7 +71,7 @@ class Runtime:
 class Container:
     """A container that has been created."""
 
-    def __init__(self, runtime: Runtime, id_: str, program: tuple[str, ...]) -> None:
+    def __init__(self, runtime: OciRuntime, id_: str, program: tuple[str, ...]) -> None:
         self.id = id_
         self.runtime = runtime
         self.ran = runtime.root.parent / f"{id_}.ran"

@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from nri.wire import Code
-from tests.daemon.test_systemd import Systemd
 from tests.rig import machine
 from tests.rig.daemon import COMMAND, Daemon, spawn
 from tests.rig.debian import missing
+from tests.rig.listeners import Systemd
 from tests.rig.waiting import running
 from v010_adapter.cli.install import forms
 from v010_adapter.cli.install.forms import Node

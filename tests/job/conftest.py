@@ -86,10 +86,6 @@ class Stage:
         return path.read_text().splitlines() if path.exists() else []
 
 
-def said(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records]
-
-
 @pytest.fixture
 def stage(
     loop: SteppedLoop, programs: Programs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -116,7 +116,7 @@ def test_scenario(name: str, player: Player) -> None:
 
 # The time of each run, by its outcome: counted once, when the run is no longer waited for
 
-DONE, FAILED, LATE_RUN = RunOutcome.DONE, RunOutcome.FAILED, RunOutcome.LATE
+DONE, FAILED = RunOutcome.DONE, RunOutcome.FAILED
 TIMES: dict[str, tuple[str, dict[str, Any]]] = {
     "a result and a failure are told apart": (
         (

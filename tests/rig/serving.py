@@ -51,6 +51,13 @@ class Alone(Turns):
         return False
 
 
+def kill(*adapters: Turns) -> None:
+    """What the kernel does at the end of adapters that are killed: it closes what they have open, with its locks."""
+    for turns in adapters:
+        turns._file.close()
+        turns.directory.close()
+
+
 class Link:
     """In place of the daemon around an adapter: there is no process and no connection."""
 

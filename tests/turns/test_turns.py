@@ -386,9 +386,10 @@ def test_on_a_file_system_without_locks_each_adapter_serves_and_the_log_says_so_
         assert not adapter.turns.look()
         assert adapter.turns.lock("pod", "c1")
         adapter.turns.unlock("pod", "c1")
-    assert [record.getMessage() for record in caplog.records] == [
-        f"{file(first)}: no locks: {os.strerror(number)}; an adapter beside this one serves the events, too"
-    ] * 2
+    assert (
+        caplog.messages
+        == [f"{file(first)}: no locks: {os.strerror(number)}; an adapter beside this one serves the events, too"] * 2
+    )
 
 
 # ---- the file
@@ -586,7 +587,7 @@ def test_a_file_in_another_format_is_left_to_its_adapters_and_made_anew_without_
     for _ in range(2):
         second.turns.look()
     assert second.turns.fault == f"{text}: its adapters and this one serve the same events"
-    assert [record.getMessage() for record in caplog.records] == [second.turns.fault]
+    assert caplog.messages == [second.turns.fault]
     assert file(first).read_bytes().startswith(newer)
     assert [first.serves(), second.serves()] == [MINE, MINE]
     first.die()
