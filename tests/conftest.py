@@ -18,8 +18,12 @@ from hypothesis import HealthCheck, settings
 
 from pytest_nri import nri_runtime  # noqa: F401 - in a clone nothing else may have loaded it
 
-from .processes import Fifo, Programs, SteppedLoop, children, open_descriptors
-from .waiting import WHOLE, limit
+from .rig.loop import SteppedLoop
+from .rig.processes import children, open_descriptors
+from .rig.programs import Fifo, Programs
+from .rig.waiting import WHOLE, limit
+
+pytest.register_assert_rewrite(*(f"tests.rig.{name}" for name in ("command", "daemon", "machine", "node", "trunk")))
 
 # How fast the machine is decides about no test.
 settings.register_profile(

@@ -42,9 +42,9 @@ from v010_adapter.programs.process import Runner
 from v010_adapter.settings import LegacySettings
 from v010_adapter.state.ledger import SLICE, Ledger
 
-from .alone import Alone, Nowhere, PluginServing
-from .large import FIELDS, creation
-from .processes import SteppedLoop
+from .rig.large import FIELDS, creation
+from .rig.loop import SteppedLoop
+from .rig.serving import Alone, Nowhere, PluginServing
 
 PATCH = {
     "annotations": {"z": "1"},

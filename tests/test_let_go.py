@@ -29,9 +29,11 @@ from v010_adapter.programs.apart import RESERVE
 from v010_adapter.programs.process import Process
 from v010_adapter.settings import parse
 
-from .link import Link
-from .nri.runtime import Runtime
-from .processes import Fifo, Programs, SteppedLoop, children, open_descriptors
+from .rig.loop import SteppedLoop
+from .rig.processes import children, open_descriptors
+from .rig.programs import Fifo, Programs
+from .rig.serving import Link
+from .rig.trunk import Runtime
 
 MARK = "of-the-event-"
 """What the large field of the container consists of."""

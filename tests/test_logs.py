@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from nri.syslog import BACKLOG, MAX_LINE, Syslog
-from tests.waiting import limit
+from tests.rig.waiting import limit
 from v010_adapter.monitoring import logs
 from v010_adapter.monitoring.logs import LineFormatter, Stderr
 from v010_adapter.settings import LogSettings

@@ -14,18 +14,14 @@ from typing import Any
 
 import pytest
 
+from tests.rig.command import Terminal
 from v010_adapter.cli import command_line as cli
 from v010_adapter.cli.simulate.view import TextView, changes
 from v010_adapter.cli.terminal import BOLD, announce_if_slow, are_wanted, by_word
 from v010_adapter.monitoring import status
 from v010_adapter.monitoring.times import BOUNDS
 
-from .daemon.process import COMMAND, MEASURED, WITH_VARIABLES
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
+from .rig.daemon import COMMAND, MEASURED, WITH_VARIABLES
 
 
 def test_colours_are_for_terminals_of_users_who_want_them(monkeypatch: pytest.MonkeyPatch) -> None:

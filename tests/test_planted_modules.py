@@ -20,7 +20,7 @@ from v010_adapter.cli.simulate import trial
 from v010_adapter.cli.simulate.trial import Scratch
 from v010_adapter.errors import ConfigError
 
-from .interpreter import FIRST_LINE
+from .rig.interpreter import FIRST_LINE
 
 ROOT = Path(__file__).parents[1]
 COMMAND = str(Path(sys.executable).with_name("v010-adapter"))

@@ -17,7 +17,7 @@ from v010_adapter.legacy.request import Target
 from v010_adapter.state.ledger import Ledger
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 
-from .processes import SteppedLoop
+from .rig.loop import SteppedLoop
 from .test_trust_of_others import MASK, NOBODY, USER, set_acl
 
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")

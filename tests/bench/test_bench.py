@@ -13,7 +13,7 @@ from tests.bench import adjusting, events, hooks, instructions, large, load, pod
 from tests.bench.arena import FRESH, REFERENCE, STAND_BY, Arena, Unfair, family, recorded
 from tests.bench.figures import Bench, Goal, Row, Times
 from tests.peers.build import peer
-from tests.waiting import limit
+from tests.rig.waiting import limit
 
 ONCE = Bench(effort=0, say=print)
 START = [recorded("StartContainer")]

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from nri.testing import FLAVOURS, Flavour
 from nri.testing.contract import Launched, Report, Verdict, judge
-from tests.runtime.fixtures import Plugins
-from tests.waiting import LIMIT
+from tests.rig.embedded import Plugins
+from tests.rig.waiting import LIMIT
 
 NEWEST = "containerd/2.4.2"
 CI = bool(os.environ.get("CI"))

@@ -9,8 +9,8 @@ import pytest
 from nri.testing import Late, launch
 from nri.testing.contract import ending, joining, requests, starts, watched
 from nri.testing.plugin import Plugin
-from tests.runtime.fixtures import forked, plugins
-from tests.runtime.simulation import simulate
+from tests.rig.embedded import forked, plugins
+from tests.rig.simulation import simulate
 
 from .broken import CI
 

@@ -16,10 +16,10 @@ from nri import Context, Plugin, api
 from nri.testing.contract import External, Launched, Report, Result, Running, ending, judge, starts
 from nri.testing.launch import PluginFile
 from nri.testing.node import Node
-from tests.interpreter import PYTHON
 from tests.peers.harness import require
-from tests.processes import Fifo
-from tests.runtime.fixtures import ROOT, Plugins
+from tests.rig.embedded import ROOT, Plugins
+from tests.rig.interpreter import PYTHON
+from tests.rig.programs import Fifo
 from v010_adapter.cli.simulate import trial
 
 from .broken import CI, EXECUTED, NEWEST, RUN, named, of, patient, sound

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.sockets import bind
+from tests.rig.sockets import bind
 
-from ..waiting import LIMIT, limit
-from .harness import Node, launched, patched
+from ..rig.machine import Machine, launched, patched
+from ..rig.waiting import LIMIT, limit
 
 JOINING = "STATUS=the runtime has not configured and synchronized the adapter yet"
 WAITS = ["READY=1", "STATUS=waits for the runtime"]
@@ -45,7 +45,7 @@ def systemd(short_path: Path) -> Iterator[Systemd]:
         yield made
 
 
-def test_it_is_ready_while_it_waits_for_a_runtime_and_tells_when_it_has_joined(node: Node, systemd: Systemd) -> None:
+def test_it_is_ready_while_it_waits_for_a_runtime_and_tells_when_it_has_joined(node: Machine, systemd: Systemd) -> None:
     with socket.socket(socket.AF_UNIX) as runtime:
         runtime.settimeout(LIMIT)
         bind(runtime, node.path / "nri.sock")
@@ -64,7 +64,7 @@ def test_it_is_ready_while_it_waits_for_a_runtime_and_tells_when_it_has_joined(n
         assert daemon.ended() == 0
 
 
-def test_it_is_ready_though_the_runtime_takes_its_time_to_configure_it(node: Node, systemd: Systemd) -> None:
+def test_it_is_ready_though_the_runtime_takes_its_time_to_configure_it(node: Machine, systemd: Systemd) -> None:
     """Some runtimes let no plugin join while a container has its grace period."""
     daemon = node.spawn(patched("daemon.REMINDER = 0.01"), {**launched(), **systemd.environ})
     daemon.registration()
@@ -72,6 +72,6 @@ def test_it_is_ready_though_the_runtime_takes_its_time_to_configure_it(node: Nod
     daemon.logged("INFO the runtime has not configured and synchronized the adapter yet")
 
 
-def test_it_is_ready_only_once_it_has_joined(node: Node, systemd: Systemd, listener: socket.socket) -> None:
+def test_it_is_ready_only_once_it_has_joined(node: Machine, systemd: Systemd, listener: socket.socket) -> None:
     node.external(listener=listener, environ=systemd.environ).handshake()
     assert [message[0] for message in (systemd.next(), systemd.next())] == [JOINING, "READY=1"]

@@ -12,7 +12,7 @@ from v010_adapter.daemon.adapter import Adapter
 from v010_adapter.daemon.daemon import ConnectionState, Daemon, Origin
 from v010_adapter.settings import Settings
 
-from ..processes import SteppedLoop
+from ..rig.loop import SteppedLoop
 
 
 @pytest.fixture

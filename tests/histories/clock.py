@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from v010_adapter.base.loop import Timer
 
-from ..waiting import LIMIT
+from ..rig.waiting import LIMIT
 
 if TYPE_CHECKING:
     from .event import Call

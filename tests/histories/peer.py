@@ -14,7 +14,7 @@ from v010_adapter.daemon.daemon import GRACE
 from v010_adapter.events.work import PluginWork
 from v010_adapter.settings import HooksSettings, Settings
 
-from ..link import Link
+from ..rig.serving import Link
 from .clock import Ended, Life
 from .event import TIMEOUT, Call, Stop
 

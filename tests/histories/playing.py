@@ -26,7 +26,7 @@ from v010_adapter.state.ledger import Ledger
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 from v010_adapter.state.turns_file import TurnsFile
 
-from ..legacy.held import PlayedHolder
+from ..rig.holder import PlayedHolder
 from .clock import Life
 from .event import Hold
 from .judge import Judge

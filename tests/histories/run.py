@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from ..legacy.played import PlayedProgram
+from ..rig.played import PlayedProgram
 
 if TYPE_CHECKING:
     from .clock import Life

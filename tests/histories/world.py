@@ -28,7 +28,7 @@ from v010_adapter.settings import LegacySettings, PluginSettings
 if TYPE_CHECKING:
     from .playing import Holder
 
-from ..legacy.played import Clock
+from ..rig.played import Clock
 from .clock import Ended, Life
 from .event import Call, Event, Hold, Stop
 from .peer import Peer

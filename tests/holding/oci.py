@@ -12,9 +12,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from ..mounts import refused
-from ..processes import gone
-from ..waiting import LIMIT, limit
+from ..rig.mounts import refused
+from ..rig.processes import gone
+from ..rig.waiting import LIMIT, limit
 
 BUSYBOX = "/bin/busybox"
 RUNTIMES = {"runc": ["runc"], "crun": ["crun", "--cgroup-manager=cgroupfs"]}

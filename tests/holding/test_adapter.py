@@ -11,8 +11,8 @@ import pytest
 from nri import api
 from nri.wire import Code
 
-from ..daemon.harness import POD, Node, stop
-from ..daemon.process import Daemon
+from ..rig.daemon import Daemon
+from ..rig.machine import POD, Machine, stop
 from .oci import Container, Runtime, until
 from .test_runtimes import no_files, waits_for_start
 
@@ -20,10 +20,10 @@ AT_ONCE = {"holdAfter": 0}
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Iterator[Node]:
+def node(tmp_path: Path) -> Iterator[Machine]:
     """The node of an adapter, apart from the runtime's."""
     (tmp_path / "node").mkdir()
-    made = Node(tmp_path / "node")
+    made = Machine(tmp_path / "node")
     yield made
     made.close()
 
@@ -37,7 +37,9 @@ def created(daemon: Daemon, container: Container) -> None:
     assert (reply.code, reply.message) == (Code.OK, "")
 
 
-def test_no_program_is_executed_before_its_plugin_is_done_and_others_start_meanwhile(oci: Runtime, node: Node) -> None:
+def test_no_program_is_executed_before_its_plugin_is_done_and_others_start_meanwhile(
+    oci: Runtime, node: Machine
+) -> None:
     first, second = oci.create(), oci.create()
     gate = node.slow(when=f'"id":"{first.id}"')
     node.configure("slow")
@@ -57,7 +59,7 @@ def test_no_program_is_executed_before_its_plugin_is_done_and_others_start_meanw
     until(partial(no_files, first), "nothing is left of the hold")
 
 
-def test_a_program_whose_plugin_fails_is_never_executed(oci: Runtime, node: Node) -> None:
+def test_a_program_whose_plugin_fails_is_never_executed(oci: Runtime, node: Machine) -> None:
     gate = node.slow()
     node.plugin("slow", f'read -r line; {gate.script}; echo \'{{"error": "broken"}}\'')
     node.configure("slow")
@@ -73,7 +75,7 @@ def test_a_program_whose_plugin_fails_is_never_executed(oci: Runtime, node: Node
     assert (container.state, container.has_run) == ("stopped", 0)
 
 
-def test_a_program_whose_container_is_stopped_is_never_executed(oci: Runtime, node: Node) -> None:
+def test_a_program_whose_container_is_stopped_is_never_executed(oci: Runtime, node: Machine) -> None:
     gate = node.slow(when='"state":"create"')
     node.configure("slow")
     daemon = node.launch(AT_ONCE)
@@ -89,7 +91,7 @@ def test_a_program_whose_container_is_stopped_is_never_executed(oci: Runtime, no
     assert container.has_run == 0
 
 
-def test_without_a_pid_the_process_is_found_in_its_cgroup(oci: Runtime, node: Node) -> None:
+def test_without_a_pid_the_process_is_found_in_its_cgroup(oci: Runtime, node: Machine) -> None:
     gate = node.slow()
     node.configure("slow")
     daemon = node.launch(AT_ONCE)

@@ -23,8 +23,8 @@ from nri.holding.holds import Hold, Holds, OnFailure
 from nri.holding.keeper import Keeper
 from nri.holding.keeper import run as run_keeper
 
-from ..processes import gone
-from ..waiting import LIMIT, running
+from ..rig.processes import gone
+from ..rig.waiting import LIMIT, running
 from .oci import Container, Runtime, until
 
 FOR_EVER = 90.0

@@ -15,7 +15,9 @@ from v010_adapter.errors import PluginError
 from v010_adapter.host import paths
 from v010_adapter.programs.process import RunOutcome
 
-from ..processes import Fifo, Programs, SteppedLoop, children, gone
+from ..rig.loop import SteppedLoop
+from ..rig.processes import children, gone
+from ..rig.programs import Fifo, Programs
 from .conftest import GOOD, Stage, said
 
 STRIKES = 3

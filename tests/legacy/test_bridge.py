@@ -23,7 +23,7 @@ from v010_adapter.programs.process import RunOutcome
 from v010_adapter.settings import LegacySettings, PluginSettings
 from v010_adapter.state.ledger import PREFIX
 
-from .node import Node, a_container, a_pod, saying
+from ..rig.node import Node, a_container, a_pod, saying
 from .scenarios import FAIL, LATE, LIMIT, Player, done, logged
 
 LENIENT: dict[str, Any] = {"fail_create": False}

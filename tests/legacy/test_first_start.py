@@ -13,7 +13,7 @@ from v010_adapter.state import runtime_directory
 from v010_adapter.state.ledger import LEAST, RETRY, SLICE
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 
-from .node import Node, a_container
+from ..rig.node import Node, a_container
 from .scenarios import logged
 
 MANY = SLICE // LEAST

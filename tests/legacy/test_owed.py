@@ -20,8 +20,8 @@ from v010_adapter.events.turns import Turns
 from v010_adapter.settings import PluginSettings
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 
-from ..processes import NO_PROCESS
-from .node import Node, a_container, a_pod
+from ..rig.node import Node, a_container, a_pod
+from ..rig.processes import NO_PROCESS
 from .scenarios import Player
 
 SECOND_LOOK = 5.0

@@ -19,10 +19,10 @@ from nri.runtimes import Runtime
 from v010_adapter.legacy.sandboxes import CHUNK, is_runtimes_own
 from v010_adapter.settings import DEFAULT_CONF_JSON, LegacySettings
 
-from ..alone import PluginServing
-from ..processes import NO_PROCESS
-from ..waiting import running
-from .node import Node
+from ..rig.node import Node
+from ..rig.processes import NO_PROCESS
+from ..rig.serving import PluginServing
+from ..rig.waiting import running
 
 
 class Host:

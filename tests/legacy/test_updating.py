@@ -12,8 +12,8 @@ from nri.plugin import RESERVE
 from nri.wire import Code
 from v010_adapter.legacy.pending_updates import PendingUpdates
 
-from ..processes import SteppedLoop
-from .node import Answer, Node, a_container, a_pod, configured, container, creating, saying
+from ..rig.loop import SteppedLoop
+from ..rig.node import Answer, Node, a_container, a_pod, configured, container, creating, saying
 
 
 def updating(node: Node, shares: int = 1024) -> Answer:

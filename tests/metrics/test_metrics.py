@@ -15,7 +15,7 @@ import yaml
 from prometheus_client.core import Metric
 
 from nri import Identity
-from tests.debian import find, missing
+from tests.rig.debian import find, missing
 from v010_adapter.base.loop import Loop
 from v010_adapter.daemon.daemon import Daemon, Origin
 from v010_adapter.monitoring.endpoints import Endpoints
@@ -24,7 +24,7 @@ from v010_adapter.monitoring.times import Histogram
 from v010_adapter.programs.process import Account, RunOutcome
 from v010_adapter.settings import Settings
 
-from ..processes import SteppedLoop
+from ..rig.loop import SteppedLoop
 from .test_http_server import GET, Client
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ from nri import api, output
 from nri.syslog import Syslog
 from nri.testing import PluginFile, Runtime
 
-from ..interpreter import FIRST_LINE
+from ..rig.interpreter import FIRST_LINE
 from ..test_logs import Receiver
 
 PLUGIN = """{first_line}

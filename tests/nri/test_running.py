@@ -18,12 +18,12 @@ import pytest
 from nri import Context, Identity, Plugin, api, connect, identity, launched, run, serve, session, transport
 from nri.errors import NRIError, RegistrationError
 from nri.wire import Code, Reply, ttrpc
-from tests.sockets import bind
+from tests.rig.sockets import bind
 
-from ..processes import open_descriptors
-from ..waiting import LIMIT
+from ..rig.processes import open_descriptors
+from ..rig.trunk import End, plugin
+from ..rig.waiting import LIMIT
 from .host import Host, awaited, hosted, logged
-from .runtime import End, plugin
 from .test_serving import ROOT
 
 ENVIRONMENT = {"NRI_PLUGIN_NAME": "env", "NRI_PLUGIN_IDX": "42", "NRI_PLUGIN_SOCKET": "3"}

@@ -8,7 +8,7 @@ from v010_adapter.events.turns import Turns
 from v010_adapter.state.ledger import Ledger
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 
-from ..processes import SteppedLoop
+from ..rig.loop import SteppedLoop
 
 
 class Life:

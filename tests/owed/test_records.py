@@ -22,8 +22,8 @@ from v010_adapter.state.ledger import FORMAT, LEAST, RETRY, SLICE, Ledger, Recor
 from v010_adapter.state.ledger import encode as encoded
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 
-from ..alone import Nowhere
-from ..processes import SteppedLoop
+from ..rig.loop import SteppedLoop
+from ..rig.serving import Nowhere
 from ..test_docs import DOCS
 from .conftest import Start
 from .life import Life

@@ -26,7 +26,8 @@ from v010_adapter.legacy.request import Target
 from v010_adapter.state import runtime_directory, turns_file
 
 from ..conftest import CI
-from ..processes import SteppedLoop, open_descriptors
+from ..rig.loop import SteppedLoop
+from ..rig.processes import open_descriptors
 from .conftest import Start
 from .life import Life
 

@@ -23,9 +23,9 @@ from nri import api
 from nri.events import PLUGIN, RUNTIME
 from nri.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request
 
-from ..processes import children_of
-from ..waiting import LIMIT, limit
 from .forks import MAIN, forks
+from .processes import children_of
+from .waiting import LIMIT, limit
 
 COMMAND = Path(sys.executable).with_name("v010-adapter")
 WITH_VARIABLES = [sys.executable, str(COMMAND)]

@@ -11,7 +11,7 @@ from nri import api
 from nri.errors import CallError
 from nri.wire import Reply, Request
 
-from ..nri.runtime import End
+from .trunk import End
 
 Answers = Callable[["RawPlugin", Request], bytes | None]
 """None: no answer."""

@@ -1,4 +1,4 @@
-"""The turns of an adapter that never has another one beside it, and that keeps nothing for the next process."""
+"""Parts of an adapter without what lies around it: no daemon, no directory, no other adapter, no hooks."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class Alone(Turns):
         return False
 
 
-class NoRuntime:
-    """A `DaemonLink` without a process and a connection."""
+class Link:
+    """In place of the daemon around an adapter: there is no process and no connection."""
 
     runtime_pid = 0
 
@@ -63,7 +63,7 @@ class NoRuntime:
         pass
 
     def send_updates(self, updates: list[api.ContainerUpdate], on_reply: OnUpdated) -> None:
-        pass
+        raise AssertionError("no runtime takes updates here")
 
     def keep_configuration(self, text: str, socket: str) -> None:
         pass
@@ -75,7 +75,7 @@ class PluginServing(Serving):
     def __init__(
         self, loop: Any, legacy: LegacySettings, turns: Turns, host_root: str = "/", holder: Any = None
     ) -> None:
-        self.link = NoRuntime()
+        self.link = Link()
         make_holder = None if holder is None else lambda: holder
         super().__init__(loop, Settings(legacy=legacy, host_root=host_root), turns, self.link, make_holder)
 

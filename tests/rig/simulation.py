@@ -15,8 +15,8 @@ from v010_adapter.cli.simulate import command
 from v010_adapter.cli.simulate.play import Play
 from v010_adapter.cli.simulate.script import Script
 
-from ..waiting import LIMIT
-from .fixtures import ROOT, Plugins
+from .embedded import ROOT, Plugins
+from .waiting import LIMIT
 
 Json = dict[str, Any]
 GOLDEN = {name: ROOT / f"tests/golden/{name.replace('/', '-')}/events-one-pod.jsonl" for name in FLAVOURS}

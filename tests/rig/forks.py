@@ -20,7 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
-from tests.waiting import LIMIT
+from tests.rig.waiting import LIMIT
 
 MAIN = "import sys; from v010_adapter.cli.entry import main; sys.exit(main())"
 MODULES = (

@@ -11,9 +11,11 @@ from nri import Context, Deferred, api
 from v010_adapter.events.turns import Turns
 from v010_adapter.settings import LegacySettings, PluginSettings
 
-from ..alone import Alone, PluginServing
-from ..processes import NO_PROCESS, Fifo, Programs, SteppedLoop, children
-from .held import PlayedHolder
+from .holder import PlayedHolder
+from .loop import SteppedLoop
+from .processes import NO_PROCESS, children
+from .programs import Fifo, Programs
+from .serving import Alone, PluginServing
 
 PRELUDE = """#!/bin/sh
 request=$(cat)

@@ -19,7 +19,7 @@ RANCHER = "/var/lib/rancher/{}/agent/etc/containerd"
 K3S, RKE2 = RANCHER.format("k3s"), RANCHER.format("rke2")
 MICROK8S = "/var/snap/microk8s/current/args/containerd-template.toml"
 ETC = "/etc/containerd/config.toml"
-DEFAULT = Path(__file__).parent / "check/configurations/containerd-2.4.2.toml"
+DEFAULT = Path(__file__).parents[1] / "check/configurations/containerd-2.4.2.toml"
 """What `containerd config default` prints."""
 SWITCH = "    disable = false\n", "    disable = true\n"
 

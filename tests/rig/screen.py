@@ -15,7 +15,7 @@ from typing import Any
 import pyte
 from pyte.screens import wcwidth
 
-from .daemon.process import COMMAND, MEASURED
+from .daemon import COMMAND, MEASURED
 from .waiting import limit, running
 
 COLUMNS, LINES = 80, 24

@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from nri import api
-from tests.processes import NO_PROCESS, Fifo
-from tests.sockets import bind
-from tests.waiting import LIMIT
+from tests.rig.processes import NO_PROCESS
+from tests.rig.programs import Fifo
+from tests.rig.sockets import bind
+from tests.rig.waiting import LIMIT
 
-from .process import COMMAND, Daemon, spawn, trunk_of_a_process
+from .daemon import COMMAND, Daemon, spawn, trunk_of_a_process
 
 POD = api.PodSandbox(id="pod-1", name="web", uid="u", namespace="default", labels={"app": "web"}, pid=NO_PROCESS)
 POD.linux.cgroups_path = "/pods/pod-1"
@@ -116,7 +117,7 @@ class Gate:
         self._open.close()
 
 
-class Node:
+class Machine:
     """A node's directories with its legacy plugins and its conf.json, and the daemons that a test starts on it."""
 
     def __init__(self, path: Path) -> None:

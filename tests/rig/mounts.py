@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import subprocess
 
-from tests.debian import missing
+from tests.rig.debian import missing
 
 OWN_MOUNTS = ("/usr/bin/env", "unshare", "--mount", "--propagation", "private")
 """Runs a command that may mount what it likes."""

@@ -21,9 +21,9 @@ import pytest
 
 from nri import api
 from nri.testing import Flavour, Plugin, PluginFile, Runtime, launch, runtime
-from tests.daemon.forks import forks
-from tests.interpreter import FIRST_LINE
-from tests.waiting import LIMIT
+from tests.rig.forks import forks
+from tests.rig.interpreter import FIRST_LINE
+from tests.rig.waiting import LIMIT
 from v010_adapter.cli.simulate.drop_ins import drop_in
 
 ROOT = Path(__file__).parents[2]
@@ -84,7 +84,7 @@ import os, signal, sys, time
 sys.path[:0] = {[str(ROOT), str(ROOT / "adapter")]!r}
 from nri.errors import NRIError, CallError
 from nri import Context, Plugin, api, events, run
-from tests.runtime import raw
+from tests.rig import raw
 """
 
 POD = api.PodSandbox(id="pod", name="p", namespace="default")
