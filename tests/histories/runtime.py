@@ -117,9 +117,9 @@ class Runtime:
             if number == before:
                 event.has_failed = True
                 break
+            world.clock.advance(1e-5)
             if peer.connection is not connection:
                 continue
-            world.clock.advance(1e-5)
             call = Call(event, peer, world.clock.now)
             event.got.append(call)
             peer.receive("event", call)
