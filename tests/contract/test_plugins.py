@@ -183,8 +183,8 @@ def test_the_adapter_keeps_all_rules(name: str, tmp_path: Path) -> None:
 
 
 EXAMPLES = sorted([*ROOT.glob("examples/*.py"), *ROOT.glob("examples/cookbook/*.py")])
-BRIEF = ("limits", "nice")
-"""Those for which a person waits, one by a file of its own, one by an answer."""
+BRIEF = ("nice",)
+"""What a person waits for."""
 CONFIG = {"devices": "allowed = {}"}
 FILES = {"limits": "[small]\ncpu_shares = 2\nmemory = 1000000\n"}
 """What examples read that have a file of their own, the flag -file."""
