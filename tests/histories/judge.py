@@ -188,7 +188,8 @@ class Judge:
             may_lack = part != "h" and (self.may_lack_plugins or bool(self.locks(event)) or fails)
             if not given[part] and well and not may_lack:
                 yield f"{event}: the runtime does not have {part}"
-            if given[part] > 1 and not any(map(self.is_cut, event.accepted)) and not self.is_hidden(event):
+            is_unsure = any(self.is_cut(call) or self.is_unsure(call) for call in event.accepted)
+            if given[part] > 1 and not is_unsure and not self.is_hidden(event):
                 yield f"{event}: the runtime has {part} {given[part]} times"
 
     # Order
@@ -407,6 +408,10 @@ class Judge:
 
     def came_at_stop(self, call: Call) -> bool:
         return any(start <= call.at <= end for start, end in self.long_stops(call))
+
+    def is_unsure(self, call: Call) -> bool:
+        """Whether the adapter was stopped when an event came: it cannot know whether its answer was in time."""
+        return any(peer is call.peer and start <= call.at <= end for peer, start, end, _ in self.world.stops)
 
     def had_stop(self, call: Call) -> bool:
         """Whether the adapter was stopped before it had read the note of an event."""

@@ -117,7 +117,7 @@ class Runtime:
             if number == before:
                 event.has_failed = True
                 break
-            world.clock.advance(1e-5)
+            world.tick(1e-5)
             if peer.connection is not connection:
                 continue
             call = Call(event, peer, world.clock.now)
@@ -137,7 +137,7 @@ class Runtime:
                     peer.hang_up()
         if before == len(peers) and not event.has_failed:
             event.has_failed = True
-        world.clock.advance(1e-5)
+        world.tick(1e-5)
         event.ended = world.clock.now
         return event
 

@@ -184,6 +184,11 @@ class World:
 
     # Faults
 
+    def tick(self, seconds: float) -> None:
+        """Makes two moments differ that only order matters of. What is due waits for its turn."""
+        if not self.is_calm:
+            self.clock.now += seconds
+
     def point(self, where: str) -> None:
         """A step of an adapter, in or after which a fault may come."""
         life = self.current
@@ -191,8 +196,7 @@ class World:
             return
         if life.is_dead:
             raise Ended
-        if not self.is_calm:
-            self.clock.now += 1e-6
+        self.tick(1e-6)
         self.steps += 1
         kind = self.faults.pop(self.steps, None)
         if kind is None:
