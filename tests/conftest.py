@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 from pytest_nri import nri_runtime  # noqa: F401 - in a clone nothing else may have loaded it
 
+from .rig.brief import CI
 from .rig.listeners import Receiver
 from .rig.loop import SteppedLoop
 from .rig.processes import children, open_descriptors
@@ -31,7 +32,6 @@ settings.register_profile(
     "timeless", derandomize=False, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("timeless")
-CI = bool(os.environ.get("CI"))
 SEED = int(os.environ.setdefault("TEST_SEED", str(random.SystemRandom().randrange(1 << 32))))
 """The workers, which inherit the environment, have the same."""
 os.environ.pop("COLUMNS", None)  # what commands print is as wide as a test says

@@ -37,8 +37,8 @@ from v010_adapter.legacy.pending_updates import OnUpdated
 from v010_adapter.monitoring.logs import LineFormatter
 from v010_adapter.settings import HooksSettings, LegacySettings, PluginSettings, Settings
 
-from ..legacy.played import Clock, PlayedProgram
 from ..oci.cases import FULL
+from ..rig.played import Clock, PlayedProgram
 from ..rig.processes import open_descriptors
 from ..rig.serving import Link
 from ..rig.trunk import Runtime

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import CI
+from tests.rig.brief import few
 from tests.rig.command import Command
 from tests.rig.daemon import COMMAND
 from tests.rig.layouts import ETC, K3S, LAYOUTS, NRI, Layout
@@ -100,11 +100,7 @@ def test_check_finds_the_runtime_and_says_where_nri_is_switched_on(node: System)
     assert {name for name in systems.NAMES if systems.NAMES[name].name == node.layout.shown} == {node.layout.name}
 
 
-FEW = list({layout.name: layout for layout in reversed(LAYOUTS)}.values())
-"""One of each system, for which a person waits."""
-
-
-@pytest.mark.parametrize("node", LAYOUTS if CI else FEW, indirect=True, ids=id_of)
+@pytest.mark.parametrize("node", few(LAYOUTS), indirect=True, ids=id_of)
 def test_the_images_script_switches_nri_on_and_undoes_it(node: System) -> None:
     layout, before = node.layout, node.files()
     code, said = node.on()

@@ -184,6 +184,24 @@ def test_what_was_started_without_us_is_told_and_owed_nothing(back: Node, caplog
     assert target._message is None, "one container keeps the memory of all that were listed"
 
 
+def test_what_another_adapter_has_served_is_not_told(
+    node: Node, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The runtime lists a container whose delete the other adapter has run, until it has noted the end itself."""
+    turns, other = (Turns(RuntimeDirectory(str(tmp_path / "state"), "containerd"), node.loop.time) for _ in range(2))
+    other.join()
+    node.build(turns)
+    joined(node)
+    synchronize(node, [living_pod()], [listed("c1", RUNNING)])
+    assert "without the adapter" not in caplog.text
+    other.leave()
+    synchronize(node, [living_pod()], [listed("c1", RUNNING)])
+    assert "without the adapter: 1;" in caplog.text
+    for adapter in (turns, other):
+        adapter._file.close()
+        adapter.directory.close()
+
+
 def test_the_pid_of_a_pod_that_is_used_again_is_not_taken_for_it(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     joined(node)
     node.wait(node.create_pod(pid=os.getpid()))

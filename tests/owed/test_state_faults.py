@@ -25,7 +25,7 @@ from v010_adapter.legacy.config import Entry
 from v010_adapter.legacy.request import Target
 from v010_adapter.state import runtime_directory, turns_file
 
-from ..conftest import CI
+from ..rig.brief import CI
 from ..rig.loop import SteppedLoop
 from ..rig.processes import open_descriptors
 from .conftest import Start

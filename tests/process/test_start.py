@@ -186,15 +186,13 @@ OOM_SCORE = Path("/proc/self/oom_score_adj")
 
 @pytest.fixture
 def own(monkeypatch: pytest.MonkeyPatch) -> Iterator[Children]:
-    """The children of a daemon that starts with a low soft limit of descriptors and an OOM score of its own."""
-    limits, score = resource.getrlimit(NOFILE), OOM_SCORE.read_text()
+    """The children of a daemon that starts with a low soft limit of descriptors."""
+    limits = resource.getrlimit(NOFILE)
     resource.setrlimit(NOFILE, (SOFT, limits[1]))
-    OOM_SCORE.write_text("321")
     made = Children()
     made.take_limits()
     monkeypatch.setattr(process, "children", made)
     yield made
-    OOM_SCORE.write_text(score)
     resource.setrlimit(NOFILE, limits)
 
 
@@ -239,10 +237,24 @@ def test_where_the_hard_limit_cannot_be_had_everything_stays(monkeypatch: pytest
     assert made.reap(pid) == 0
 
 
-def test_a_program_has_the_oom_score_0_whatever_the_daemon_has(own: Children, shell: Callable[..., Run]) -> None:
-    """The request comes after the score."""
-    assert shell("read -r line; cat /proc/self/oom_score_adj").wait().stdout == "0\n"
-    assert OOM_SCORE.read_text() == "321\n"
+@pytest.mark.parametrize(("score", "expected"), [("-321", "0"), ("321", "321")])
+def test_the_kernel_kills_a_program_that_eats_memory_and_not_the_daemon(
+    score: str, expected: str, shell: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service has a score below 0, a pod one above. The request comes after the score."""
+    before = OOM_SCORE.read_text()
+    try:
+        OOM_SCORE.write_text(score)
+    except PermissionError:
+        pytest.skip("a score below 0 needs CAP_SYS_RESOURCE")
+    try:
+        own = Children()
+        own.take_limits()
+        monkeypatch.setattr(process, "children", own)
+        assert shell("read -r line; cat /proc/self/oom_score_adj").wait().stdout == f"{expected}\n"
+        assert OOM_SCORE.read_text() == f"{score}\n"
+    finally:
+        OOM_SCORE.write_text(before)
 
 
 # Who reaps them

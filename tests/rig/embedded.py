@@ -72,6 +72,13 @@ def forked(plugin: PluginFile, output: int | None = None, state: str = "") -> tu
     return ours, Forked(pid)
 
 
+def detached(path: Path) -> Popen[bytes]:
+    """Starts a plugin that connects by itself, forked off, too."""
+    with open(os.devnull, "r+b") as null:
+        code = f"import os; os.setpgid(0, 0)\n{path.read_text()}"
+        return Forked(forks().spawn(code, [str(path)], {}, {1: null.fileno(), 2: null.fileno()}, "/"))
+
+
 @pytest.fixture
 def executing(monkeypatch: pytest.MonkeyPatch, plugins: Plugins) -> None:
     """Lets runtimes execute plugins after all."""

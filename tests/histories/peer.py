@@ -11,11 +11,12 @@ from nri.wire import Code
 from v010_adapter.base.loop import SHORT_WAIT
 from v010_adapter.daemon.adapter import Adapter
 from v010_adapter.daemon.daemon import GRACE
+from v010_adapter.events.work import PluginWork
 from v010_adapter.settings import HooksSettings, Settings
 
 from ..rig.serving import Link
-from .events import TIMEOUT, Call, Hold
-from .life import Ended, Life
+from .clock import Ended, Life
+from .event import TIMEOUT, Call, Stop
 
 if TYPE_CHECKING:
     from .world import World
@@ -104,40 +105,53 @@ class Peer:
             what.is_answered = True
         else:
             request = self.world.runtime.request(what.event)
-            size = request.ByteSize()
-            context = Context(what.event.method, TIMEOUT, clock, came, self.adapter.reserve, size)
+            what.size = request.ByteSize()
+            context = Context(what.event.method, what.event.timeout, clock, came, self.adapter.reserve, what.size)
             context.is_heard = is_heard
             self._serve(what, request, context)
 
     def _serve(self, call: Call, request: Any, context: Context) -> None:
         self.unanswered.add(context)
         self._calls.append(call)
+        self.world.add(call)
+        self.life.call = call
         handler = getattr(self.adapter, CALLS[context.method].handler)
         try:
             answer = handler(request, context)
         except Exception as error:
             self._answer(call, context, None, error)
-            return
-        if isinstance(answer, Deferred):
-            answer.then(partial(self._answer, call, context))
         else:
-            self._answer(call, context, answer)
+            if isinstance(answer, Deferred):
+                answer.then(partial(self._answer, call, context))
+            else:
+                self._answer(call, context, answer)
+        call.waits = call.work in self.works
 
     def _answer(self, call: Call, context: Context, reply: Any, error: Exception | None = None) -> None:
         self.world.point("before the answer")
         self.unanswered.discard(context)
+        call.answers.append((self.life.time(), error))
         self.world.runtime.take_answer(call, reply, error)
         self.world.point("after the answer")
         context.status = 0 if error is None else Code.UNKNOWN
         self.adapter.answered(context)
         call.noted_at = self.life.time()
 
+    @property
+    def works(self) -> list[PluginWork]:
+        """What is under way."""
+        serving = self.adapter._serving
+        return serving.deletes.queue.works if serving is not None else []
+
     def _on_gone(self) -> None:
+        for call in self._calls:
+            if not (call.runs or call.event.is_delete or call.is_dropped or any(error for _, error in call.answers)):
+                call.is_dropped, call.was_late = True, bool(call.answers)
         self.adapter.on_runtime_gone()
         if self.is_ending:
             self.adapter.when_idle(self._finish)
         else:
-            self.life.call_at(self.life.time() + 0.1, self.world.runtime.wants(self))
+            self.life.call_at(self.life.time() + self.world.absence(), self.world.runtime.wants(self))
 
     def hang_up(self) -> None:
         """The runtime closes the connection."""
@@ -166,8 +180,6 @@ class Peer:
             self.life.call_soon(self._finish)
 
     def _finish(self) -> None:
-        if self.world.runs_of(self):
-            self.world.graces.append((self, self.life.time()))
         self.adapter.end()
         self.die(is_kill=False)
         raise Ended
@@ -178,7 +190,7 @@ class Peer:
         self.hits.append((now, now + seconds + 0.1))
         self.stopped = now, now + seconds
         self.life.is_stopped = True
-        self.world.holds.append(Hold(self, now, now + seconds, self._busy_with()))
+        self.world.stops.append(Stop(self, now, now + seconds, self._busy_with()))
         self.world.clock.call_at(now + seconds, self.die if is_killed else self._go_on)
 
     def _busy_with(self) -> frozenset[str]:
@@ -199,8 +211,8 @@ class Peer:
         self.hits.append((self.world.clock.now, 1e9))
         if is_kill:
             self.world.cut_off(self)
-            if self.life.noting is not None:
-                self.world.noted.append(self.life.noting)
+            if (run := self.life.starting) is not None and run.is_noted and not run.is_fed:
+                self.world.noted.append(run)
         self.life.is_dead = True
         turns = self.adapter._turns
         if turns is not None:

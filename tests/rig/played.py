@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from itertools import count
-from typing import Any
+from typing import Any, Protocol
 
 from v010_adapter.base.loop import Timer
 from v010_adapter.monitoring.trace import UNTRACED
@@ -30,24 +30,36 @@ class Clock:
     def call_at(self, moment: float, callback: Callable[[], object]) -> Timer:
         timer = Timer()
         timer.callback = callback
-        heapq.heappush(self._timers, (moment, next(self._order), timer))
+        heapq.heappush(self._timers, (max(moment, self.now), next(self._order), timer))
         return timer
 
     def call_soon(self, callback: Callable[[], object]) -> Timer:
         return self.call_at(0, callback)
 
-    def advance(self, seconds: float) -> None:
-        moment = self.now + seconds
-        while self._timers and self._timers[0][0] <= moment:
+    def advance(self, seconds: float, met: Callable[[], bool] = lambda: False) -> None:
+        """Lets time pass, until something is the case."""
+        until = self.now + seconds
+        while not met() and self._timers and self._timers[0][0] <= until:
             at, _, timer = heapq.heappop(self._timers)
             self.now = max(self.now, at)
             if timer.callback is not None:
                 timer.callback()
-        self.now = moment
+        if not met():
+            self.now = max(self.now, until)
 
     @property
     def is_idle(self) -> bool:
         return all(timer.callback is None for *_, timer in self._timers)
+
+
+class Loop(Protocol):
+    """What a program needs of a loop."""
+
+    def time(self) -> float:
+        """The time."""
+
+    def call_soon(self, callback: Callable[[], object]) -> object:
+        """Calls back in the loop's next turn."""
 
 
 class PlayedProgram:
@@ -58,7 +70,7 @@ class PlayedProgram:
     """What it has printed so far."""
     max_stdout = 1 << 20
 
-    def __init__(self, clock: Clock, name: str, on_end: Callable[[Any], object]) -> None:
+    def __init__(self, clock: Loop, name: str, on_end: Callable[[Any], object]) -> None:
         self.clock, self.name, self.on_end = clock, name, on_end
         self.started = clock.time()
         self.pid = 1

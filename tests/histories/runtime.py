@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nri import api
 from nri.errors import NRIError
 
-from .events import CREATES, TIMEOUT, Call, Event, Joining
+from .event import TIMEOUT, Call, Event, Joining
 from .peer import Peer
 
 if TYPE_CHECKING:
@@ -43,6 +43,10 @@ class Runtime:
         """The ids that were there before an adapter had counted what runs at the first start."""
         self._waiting: list[Peer] = []
 
+    def __str__(self) -> str:
+        name = self.configuration.runtime_name
+        return f"{name} asks {self.order}, {'keeps' if self.keeps else 'drops'} who is late"
+
     def wants(self, peer: Peer) -> Callable[[], object]:
         return lambda: self._waiting.append(peer)
 
@@ -61,10 +65,7 @@ class Runtime:
                 self.first.update(self.living)
             peer.connection = connection = object()
             peer.receive("synchronize", joining)
-            self.world.clock.run(
-                self.world.clock.now + TIMEOUT,
-                partial(_is_done, joining, peer, connection),
-            )
+            self.world.clock.advance(TIMEOUT, partial(_is_done, joining, peer, connection))
             if joining.is_answered and peer.connection is connection:
                 self.world.say(f"{peer} has joined")
                 self.peers.append(peer)
@@ -101,33 +102,32 @@ class Runtime:
             return sorted(self.peers, key=lambda peer: peer.index)
         return {"old first": self.peers, "new first": self.peers[::-1], "newest": self.peers[-1:]}[self.order].copy()
 
-    def deliver(self, method: str, id_: str) -> Event:
-        """Delivers one event, and returns what became of it."""
+    def deliver(self, method: str, id_: str, timeout: float = TIMEOUT, *, waits: bool = True) -> Event:
+        """Delivers one event, and returns what became of it by the answers, or what has without waiting for them."""
         self.let_join()
         world = self.world
-        event = Event(len(self.events), method, id_, self.pods.get(id_, id_), world.clock.now)
+        event = Event(len(self.events), method, id_, self.pods.get(id_, id_), world.clock.now, timeout)
         self.events.append(event)
         peers = self._asked()
         world.say(f"EVENT {event}: {', '.join(map(str, peers))}")
-        vetoed = self.has_veto and method in CREATES and world.dice.random() < 0.2
+        vetoed = self.has_veto and not event.is_delete and world.dice.random() < 0.2
         before = world.dice.randrange(len(peers) + 1) if vetoed else -1
         connections = [peer.connection for peer in peers]
         for number, (peer, connection) in enumerate(zip(peers, connections, strict=True)):
             if number == before:
-                event.has_failed = event.is_vetoed = True
+                event.has_failed = True
                 break
+            world.clock.advance(1e-5)
             if peer.connection is not connection:
                 continue
-            world.clock.now += 1e-5
             call = Call(event, peer, world.clock.now)
             event.got.append(call)
             peer.receive("event", call)
-            world.clock.run(
-                call.deadline,
-                partial(_is_done, call, peer, connection),
-            )
+            world.clock.advance(timeout if waits else 0, partial(_is_done, call, peer, connection))
+            if not waits:
+                continue
             call.is_over = True
-            if call.answered_at:
+            if call.heard_at:
                 event.accepted.append(call)
                 if event.has_failed:
                     break
@@ -136,8 +136,8 @@ class Runtime:
                 if not self.keeps:
                     peer.hang_up()
         if before == len(peers) and not event.has_failed:
-            event.has_failed = event.is_vetoed = True
-        world.clock.now += 1e-5
+            event.has_failed = True
+        world.clock.advance(1e-5)
         event.ended = world.clock.now
         return event
 
@@ -146,13 +146,14 @@ class Runtime:
         self.world.say(f"{call.peer} answers {call.event}: {error or reply!r}".replace("\n", " "))
         if error is not None and not isinstance(error, NRIError):
             self.world.bugs.append(error)
+        if call.event.method == "CreateContainer" and reply is not None:
+            call.parts = sorted(reply.adjust.annotations)
         if call.is_over or call.peer.connection is not call.connection or now >= call.deadline:
             return
-        call.answered_at, call.is_answered = now, True
+        call.heard_at, call.is_answered = now, True
         if error is not None:
             call.event.has_failed = True
-        elif call.event.method == "CreateContainer" and reply is not None:
-            call.parts = sorted(reply.adjust.annotations)
+            self.ends[call.event.id].append(now)
 
 
 def _is_done(what: Joining | Call, peer: Peer, connection: object) -> bool:
