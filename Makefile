@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo docs test coverage lint lock proto proto-check bench bench-image bench-k8s e2e e2e-k8s image
-.PHONY: kustomize bundle release faults fuzz model clean
+.PHONY: kustomize bundle release faults fuzz model mutants clean
 
 help: ## this list
 	@echo 'What there is; each target installs what it needs into $(VENV):'
@@ -102,6 +102,10 @@ faults: $(VENV)/.test ## plugins that misbehave, and kills
 
 fuzz: $(VENV)/.fuzz ## mutated inputs under libFuzzer
 	$(BIN)/python -m tests.fuzz $(FUZZ)
+
+# MUTANTS: how many, and the seed that repeats them, as in MUTANTS='300 7'.
+mutants: $(VENV)/.test ## random changes of the code that no test notices; needs root
+	$(BIN)/python -m tests.mutants $(MUTANTS)
 
 # Needs spin and gcc.
 model: $(VENV)/.test ## all states of several adapters; needs spin

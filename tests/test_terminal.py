@@ -23,9 +23,9 @@ from pyte.screens import wcwidth
 from nri.text import printable
 from v010_adapter.cli import terminal
 
-from .daemon.process import COMMAND, MEASURED
-from .screen import COLUMNS, LINES, Terminal, at_terminal, shown
-from .sockets import bind
+from .rig.daemon import COMMAND, MEASURED
+from .rig.screen import COLUMNS, LINES, Terminal, at_terminal, shown
+from .rig.sockets import bind
 from .test_outputs import ADAPTER
 
 WIDE = "日本語のコンテナ"

@@ -9,7 +9,7 @@ import pytest
 
 from nri import api
 
-from .node import Node
+from ..rig.node import Node
 from .scenarios import Player
 
 HELD = "can hold; plugins a=hold; create c1; a holds; late; it is ok; held c1 for a; "

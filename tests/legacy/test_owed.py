@@ -20,8 +20,9 @@ from v010_adapter.events.turns import Turns
 from v010_adapter.settings import PluginSettings
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 
-from ..processes import NO_PROCESS
-from .node import Node, a_container, a_pod
+from ..rig.node import Node, a_container, a_pod
+from ..rig.processes import NO_PROCESS
+from ..rig.serving import kill
 from .scenarios import Player
 
 SECOND_LOOK = 5.0
@@ -117,9 +118,7 @@ def test_records_that_could_not_be_read_are_compared_as_soon_as_they_can_be(
     node.loop.advance(RETRY)
     node.loop.settle()
     assert deletes(node) == ["a delete c1"]
-    for adapter in (killed, turns):
-        adapter._file.close()
-        adapter.directory.close()
+    kill(killed, turns)
 
 
 def test_a_pod_whose_process_ends_while_there_is_no_connection_waits_for_no_container(
@@ -281,6 +280,4 @@ def test_a_stop_that_does_not_name_the_pod_leaves_its_container_free_for_other_a
     assert node.runs == ["a create c1", "a delete c1"]
     assert other.lock("pod", "c1"), "as the create names it"
     assert other.lock("", "c1"), "as the stop names it"
-    for adapter in (turns, other):
-        adapter._file.close()
-        adapter.directory.close()
+    kill(turns, other)

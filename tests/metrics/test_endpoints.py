@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.sockets import connect
+from tests.rig.sockets import connect
 from v010_adapter.host.trust import off
 from v010_adapter.monitoring.endpoints import Endpoints
 
-from ..processes import SteppedLoop
+from ..rig.loop import SteppedLoop
 
 REOPEN_AFTER = 10.0
 

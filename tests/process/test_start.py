@@ -20,7 +20,9 @@ from v010_adapter.programs import process
 from v010_adapter.programs.children import NOFILE, Children
 from v010_adapter.programs.process import MAX_STDOUT
 
-from ..processes import Programs, SteppedLoop, children, is_running, open_descriptors
+from ..rig.loop import SteppedLoop
+from ..rig.processes import children, is_running, open_descriptors
+from ..rig.programs import Programs
 from .conftest import Run
 
 # What a plugin is given
