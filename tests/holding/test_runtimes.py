@@ -318,7 +318,7 @@ def test_a_hold_that_comes_about_when_the_container_starts_disturbs_no_program(
             assert code != 0 or oci.name == "crun"
             assert container.has_run == 0
         else:
-            assert (code, said) == (0, "")
+            assert (code, said) == (0, ""), f"{end}: {said}"
             container.until_run()
             assert (container.state, container.has_run) == ("running", 1)
             until(partial(no_files, container), "nothing is left of the hold")
