@@ -38,9 +38,9 @@ from .world import World
 class Holder(PlayedHolder):
     """Holds containers, of a rough history if the dice say so. What its adapter does not let go is refused."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, life: Life) -> None:
         super().__init__()
-        self._world, self._holds = world, dict[str, Hold]()
+        self._world, self.life, self._holds = world, life, dict[str, Hold]()
         world.holders.append(self)
 
     def _perhaps(self) -> bool:
@@ -67,6 +67,8 @@ class Holder(PlayedHolder):
 
     def end_any(self) -> None:
         """The keeper, or somebody else, ends a hold."""
+        if not self.held:
+            return
         id_ = self._world.dice.choice([*self.held])
         end = self._world.dice.choice((HoldEnd.GONE, HoldEnd.REFUSED if self.at_end[id_] else HoldEnd.LET_GO))
         self._over(id_, starts=end is HoldEnd.LET_GO, is_ours=False)
@@ -142,7 +144,7 @@ def playing(world: World) -> Iterator[None]:
         patch.setattr(Queue, "submit", _submitted(world, Queue.submit))
         patch.setattr("v010_adapter.legacy.find.find", partial(_find, world))
         patch.setattr("v010_adapter.events.hooks.HookBridge", HookBridge)
-        patch.setattr("v010_adapter.events.holder.Holder", lambda *_: Holder(world))
+        patch.setattr("v010_adapter.events.holder.Holder", lambda life, *_: Holder(world, life))
         patch.setattr("nri.cgroup.start_time", lambda pid: pid)
         patch.setattr("v010_adapter.base.collector.begin", lambda: None)
         if "one place" in world.kinds:

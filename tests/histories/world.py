@@ -180,7 +180,8 @@ class World:
         """The keeper, or somebody else, ends a hold."""
         for holder in self.holders:
             if holder.held:
-                holder.end_any()
+                holder.life.call_soon(holder.end_any)
+        self.clock.advance(0)
 
     # Faults
 
