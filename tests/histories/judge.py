@@ -74,7 +74,8 @@ class Judge:
                 yield f"{call}: {len(call.answers)} answers"
             if call.is_asked and at > call.due + 1e-3 and (self.world.is_calm or self.is_well(call, call.deadline)):
                 yield f"{call}: not answered in time, but at {at}"
-            if self.world.is_calm and call.is_asked and call.hold is None:
+            is_lost = call.is_dropped and not call.waits  # nobody hears the answer
+            if self.world.is_calm and call.is_asked and call.hold is None and not is_lost:
                 yield from self.is_right(call)
 
     def is_right(self, call: Call) -> Iterator[str]:

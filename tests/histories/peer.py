@@ -108,6 +108,7 @@ class Peer:
             what.size = request.ByteSize()
             context = Context(what.event.method, what.event.timeout, clock, came, self.adapter.reserve, what.size)
             context.is_heard = is_heard
+            what.is_dropped = not is_heard and not what.event.is_delete
             self._serve(what, request, context)
 
     def _serve(self, call: Call, request: Any, context: Context) -> None:
