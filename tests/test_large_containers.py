@@ -41,7 +41,7 @@ from v010_adapter.programs.process import Runner
 from v010_adapter.settings import LegacySettings
 from v010_adapter.state.ledger import SLICE, Ledger
 
-from .rig.brief import CI
+from .rig.brief import CI, few
 from .rig.large import FIELDS, creation
 from .rig.loop import SteppedLoop
 from .rig.serving import Alone, Nowhere, PluginServing
@@ -132,7 +132,7 @@ READERS: dict[str, tuple[Make, int]] = {
 """What reads a container, and the maximum steps for each of its bytes."""
 
 
-@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("reader", few(list(READERS), 4))
 def test_the_work_of_each_reader_grows_linearly_with_each_field(reader: str) -> None:
     make, most = READERS[reader]
     sizes = SIZES if CI or most < 20 else [size // 2 for size in SIZES]  # a person waits

@@ -122,12 +122,12 @@ def test_no_launched_adapter_runs_them_under_its_guard_and_the_package_is_no_com
 
 BUILDS = "build", "try"
 """They are run in a clone, by those who develop it."""
-OTHERS = sorted(
+OTHERS = [
     path
     for pattern in ("examples/*", "legacy-plugins/*", "hooks.d/*", "deploy/image/*", "deploy/v010-adapter")
-    for path in ROOT.glob(pattern)
+    for path in sorted(ROOT.glob(pattern))
     if path.is_file() and path.name not in BUILDS and path.read_bytes().startswith(b"#!")
-)
+]
 
 
 @pytest.mark.parametrize("program", few(OTHERS, 4), ids=lambda path: str(path.relative_to(ROOT)))

@@ -40,6 +40,7 @@ def test_a_record_that_cannot_be_written_is_a_fault_until_it_can_be(node: Machin
     assert (own / "+pod-1+c1").read_bytes().count(b'"at"') == 1
 
 
+@pytest.mark.ci
 def test_an_adapter_whose_records_cannot_be_written_ends_when_the_one_beside_it_can_read_them(node: Machine) -> None:
     first, second = node.launch(), node.launch()
     second.logged("registered with")

@@ -38,7 +38,7 @@ from v010_adapter.monitoring.logs import LineFormatter
 from v010_adapter.settings import HooksSettings, LegacySettings, PluginSettings, Settings
 
 from ..oci.cases import FULL
-from ..rig.played import Clock, PlayedProgram
+from ..rig.played import PlayedLoop, PlayedProgram
 from ..rig.processes import open_descriptors
 from ..rig.serving import Link
 from ..rig.trunk import Runtime
@@ -150,7 +150,7 @@ class Fuzzed(Adapter):
         settings.parse(text, "configuration from the runtime")
 
 
-class FuzzLoop(Clock):
+class FuzzLoop(PlayedLoop):
     """A loop that watches nothing: what is watched are processes that a message has named."""
 
     quiet_at = 0.0

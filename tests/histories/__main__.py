@@ -29,7 +29,8 @@ def main() -> None:
             if found:
                 bad += 1
                 kinds = [name for name in ("calm", "rough", "wild") if getattr(world, f"is_{name}")]
-                print(f"{seed}: {[*kinds, *world.kinds, *world.marks]}, {world.runtime}", *found[:4], sep="\n    ")
+                title = f"{seed}: {[*kinds, *world.kinds, *world.marks]}, {world.runtime}"
+                print(title, *found[:4], sep="\n    ", flush=True)
                 if number == 1:
                     print(*world.log, sep="\n")
     seen = f"{calm} calm, {events} events at adapters, {runs} runs of plugins"

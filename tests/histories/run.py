@@ -55,6 +55,7 @@ class Run(PlayedProgram):
     def feed(self, request: bytes) -> None:
         world = self.world
         world.point("before feed")
+        assert not self.is_fed, "it is fed twice"
         self.is_fed, self.request, self.fed = True, json.loads(request), world.clock.now
         assert self.request["id"] == self.id
         if self.call.is_asked:

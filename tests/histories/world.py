@@ -28,7 +28,7 @@ from v010_adapter.settings import LegacySettings, PluginSettings
 if TYPE_CHECKING:
     from .playing import Holder
 
-from ..rig.played import Clock
+from ..rig.played import PlayedLoop
 from .clock import Ended, Life
 from .event import Call, Event, Hold, Stop
 from .peer import Peer
@@ -73,7 +73,7 @@ class World:
         """`kinds` is what is unusual; by default the dice decide."""
         self.dice = dice = random.Random(seed)  # noqa: S311 - no secret
         self.directory = directory
-        self.clock = Clock()
+        self.clock = PlayedLoop()
         self.current: Life | None = None
         self.bugs: list[BaseException] = []
         self.log: list[str] = []

@@ -23,12 +23,13 @@ from nri.holding.holds import Hold, Holds, OnFailure
 from nri.holding.keeper import Keeper
 from nri.holding.keeper import run as run_keeper
 
+from ..rig.brief import CI
 from ..rig.processes import gone
 from ..rig.waiting import LIMIT, running
 from .oci import Container, OciRuntime, until
 
 FOR_EVER = 90.0
-LATE = int(os.environ.get("LATE_HOLDS", "20"))
+LATE = int(os.environ.get("LATE_HOLDS", "20" if CI else "5"))
 """How often a hold comes about when the container starts."""
 LATEST = 0.3
 """Seconds between the start and the hold, at most."""
@@ -317,7 +318,7 @@ def test_a_hold_that_comes_about_when_the_container_starts_disturbs_no_program(
             assert code != 0 or oci.name == "crun"
             assert container.has_run == 0
         else:
-            assert (code, said) == (0, "")
+            assert (code, said) == (0, ""), f"{end}: {said}"
             container.until_run()
             assert (container.state, container.has_run) == ("running", 1)
             until(partial(no_files, container), "nothing is left of the hold")

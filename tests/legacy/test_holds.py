@@ -106,6 +106,10 @@ SCENARIOS = {
     "with the runtime holds end": (
         TWO + f"lose runtime; settle; held c1 is refused: {LOST}; let a; idle; ran a create c1"
     ),
+    "with the runtime holds end and no create begins that has waited for one that is held": (
+        "can hold; with hold_after=0; plugins a=work_on; create c1; a starts; settle; held c1 for a; create c1;"
+        "lose runtime; settle; held c1 starts; let a; idle; ran a create c1"
+    ),
     "with the runtime holds end and what may fail goes on": (
         "can hold; with fail_create=False hold_after=0; plugins a=hold_at_create b=answer; create c1; a starts; settle;"
         "held c1 for a; lose runtime; held c1 starts; let a; idle; ran a create c1, b create c1"

@@ -1,4 +1,4 @@
-"""A clock that is moved by hand, in place of the loop, and a program that follows it, in place of a process."""
+"""A loop whose clock is moved by hand, and a program that follows it, in place of a process."""
 
 from __future__ import annotations
 
@@ -10,18 +10,16 @@ from typing import Any, Protocol
 from v010_adapter.base.loop import Timer
 from v010_adapter.monitoring.trace import UNTRACED
 
+from .clock import Clock
 
-class Clock:
-    """In place of the loop: a clock that stands still until it is moved, and callbacks at their own moments."""
+
+class PlayedLoop(Clock):
+    """In place of the loop: time passes as a test says, with callbacks at their own moments."""
 
     def __init__(self) -> None:
-        self.now = 1000.0
         self.is_watchful = False
         self._timers: list[tuple[float, int, Timer]] = []
         self._order = count()
-
-    def time(self) -> float:
-        return self.now
 
     @property
     def quiet_at(self) -> float:

@@ -12,6 +12,8 @@ from nri import Plugin, Stub, api
 from nri.events import PLUGIN, RUNTIME
 from nri.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request
 
+from .clock import Clock
+
 METHODS = """
 RunPodSandbox StopPodSandbox RemovePodSandbox CreateContainer PostCreateContainer StartContainer PostStartContainer
 UpdateContainer PostUpdateContainer StopContainer RemoveContainer UpdatePodSandbox PostUpdatePodSandbox
@@ -28,13 +30,6 @@ def plugin(**handlers: Callable[..., Any]) -> Plugin:
     members = {name: staticmethod(handler) for name, handler in handlers.items()}
     made: Plugin = type("Sample", (Plugin,), members)()
     return made
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class End:

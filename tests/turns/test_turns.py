@@ -609,6 +609,14 @@ def test_a_note_that_cannot_be_written_is_a_fault(start: Start, monkeypatch: pyt
     assert second.serves() is MINE
 
 
+def test_each_id_has_a_place_of_the_table_and_bytes_of_its_own_below_those_of_joining() -> None:
+    for pod, id_ in (("a", "a"), ("a", "b"), ("\udcff", "ü" * 300), ("", "")):
+        begin, length = turns._span(pod, id_)
+        assert TABLE < begin < begin + length <= JOINED
+    places = {turns._place(Turn("", "", id_, 0, 0, deadline=0, floor=0, later=0)) for id_ in map(str, range(20000))}
+    assert places == set(range(PLACE, TABLE, PLACE))
+
+
 def test_an_adapter_that_was_stopped_while_it_joined_keeps_no_other_one_from_joining(start: Start) -> None:
     first, second = start(joined=False), start(joined=False)
     with file(first).open("r+b") as stopped:
