@@ -58,7 +58,7 @@ docs: $(VENV)/.docs ## these pages as a site, in .cache/site
 # A test whose subject is a short deadline has the machine for itself.
 test: $(VENV)/.test ## all tests that need no root
 	$(BIN)/pytest -q -rsfE -n auto --dist worksteal -m 'not deadline'
-	$(BIN)/pytest -q -rsfE -n 0 -m deadline
+	$(BIN)/pytest -q -rsfE -n 0 -m deadline $$(grep -rl --include='test_*.py' mark.deadline tests)
 
 coverage: $(VENV)/.coverage ## lines and branches that no test has run
 	rm -rf .cache/coverage && mkdir -p .cache/coverage

@@ -18,15 +18,20 @@ from hypothesis import HealthCheck, settings
 
 from pytest_nri import nri_runtime  # noqa: F401 - in a clone nothing else may have loaded it
 
-from .processes import Fifo, Programs, SteppedLoop, children, open_descriptors
-from .waiting import WHOLE, limit
+from .rig.brief import CI
+from .rig.listeners import Receiver
+from .rig.loop import SteppedLoop
+from .rig.processes import children, open_descriptors
+from .rig.programs import Fifo, Programs
+from .rig.waiting import WHOLE, limit
+
+pytest.register_assert_rewrite(*(f"tests.rig.{name}" for name in ("command", "daemon", "machine", "node", "trunk")))
 
 # How fast the machine is decides about no test.
 settings.register_profile(
     "timeless", derandomize=False, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("timeless")
-CI = bool(os.environ.get("CI"))
 SEED = int(os.environ.setdefault("TEST_SEED", str(random.SystemRandom().randrange(1 << 32))))
 """The workers, which inherit the environment, have the same."""
 os.environ.pop("COLUMNS", None)  # what commands print is as wide as a test says
@@ -111,6 +116,14 @@ def short_path(tmp_path: Path) -> Iterator[Path]:
     fd = os.open(tmp_path, os.O_PATH | os.O_DIRECTORY)
     yield Path(f"/proc/{os.getpid()}/fd/{fd}")
     os.close(fd)
+
+
+@pytest.fixture
+def receiver(short_path: Path) -> Iterator[Receiver]:
+    """A syslog daemon at `log` of `short_path`."""
+    made = Receiver(short_path / "log")
+    yield made
+    made.stop()
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.debian import missing
+from tests.rig.debian import missing
 from v010_adapter.cli import command_line as cli
 from v010_adapter.cli import completion
 from v010_adapter.cli.arguments import COMMANDS

@@ -9,7 +9,7 @@ import pytest
 
 from v010_adapter.base.connected_socket import ConnectedSocket
 
-from .processes import SteppedLoop
+from .rig.loop import SteppedLoop
 
 MUCH = b"0123456789" * 500_000
 """More than any socket takes at once."""

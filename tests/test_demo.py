@@ -17,8 +17,8 @@ from v010_adapter.cli import demo
 from v010_adapter.container_files.recording import read
 from v010_adapter.hooks.match import adjustment
 
-from .daemon.process import COMMAND
-from .mounts import OWN_MOUNTS, require_mounts
+from .rig.daemon import COMMAND
+from .rig.mounts import OWN_MOUNTS, require_mounts
 
 ROOT = Path(__file__).parents[1]
 STATES = {"RunPodSandbox": "create", "StartContainer": "create", "StopContainer": "delete", "StopPodSandbox": "delete"}

@@ -25,10 +25,10 @@ from v010_adapter import settings
 from v010_adapter.cli.arguments import COMMANDS, parser
 from v010_adapter.cli.install import example
 
-from .debian import missing
-from .interpreter import FIRST_LINE, PYTHON
 from .legacy.deviations import DEVIATIONS
-from .waiting import LIMIT
+from .rig.debian import missing
+from .rig.interpreter import FIRST_LINE, PYTHON
+from .rig.waiting import LIMIT
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -74,7 +74,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     """The command in PATH waits patiently for its plugins."""
     command = tmp_path / "bin/v010-adapter"
     command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec {PYTHON} -P {shlex.quote(str(ROOT))}/tests/patient.py "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec {PYTHON} -P {shlex.quote(str(ROOT))}/tests/rig/patient.py "$@"\n')
     command.chmod(0o755)
     own = os.path.dirname(sys.executable)
     return {"PATH": f"{command.parent}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{own}"}

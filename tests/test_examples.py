@@ -17,13 +17,13 @@ from nri import api
 from nri.testing import PluginFile, Runtime
 from nri.testing.node import Node
 
-from . import interpreter
-from .runtime.fixtures import CONTAINER, POD, patient
-from .waiting import LIMIT, running
+from .rig import interpreter
+from .rig.embedded import CONTAINER, POD, patient
+from .rig.waiting import LIMIT, running
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 FIRST_LINE = "#!/opt/v010-adapter/bin/python3 -I\n"
-SIMULATE = [sys.executable, "-P", str(Path(__file__).with_name("patient.py")), "simulate"]
+SIMULATE = [sys.executable, "-P", str(Path(__file__).with_name("rig") / "patient.py"), "simulate"]
 ASKING = api.PodSandbox(id="pod", name="p", namespace="default", annotations={"hooks.example.com/record": "yes"})
 CREATION = api.CreateContainerRequest(pod=ASKING, container=CONTAINER)
 MADE: dict[str, api.ContainerAdjustment] = {

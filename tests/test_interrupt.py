@@ -19,9 +19,9 @@ import pytest
 
 from v010_adapter.cli.simulate.trial import Scratch
 
-from .daemon.process import COMMAND, MEASURED, kill_tree
-from .interpreter import FIRST_LINE
-from .waiting import limit, running
+from .rig.daemon import COMMAND, MEASURED, kill_tree
+from .rig.interpreter import FIRST_LINE
+from .rig.waiting import limit, running
 
 
 @pytest.fixture

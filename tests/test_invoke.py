@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nri.testing import POD_LIFE
-from tests.daemon.forks import ran
+from tests.rig.forks import ran
 
 Json = dict[str, Any]
 
@@ -21,7 +21,7 @@ echo "in $PWD, $0 $1, umask $(umask)" >&2
 UTC = """echo '{"spec": {"process": {"env": ["TZ=UTC"]}}}'\n"""
 
 
-class Node:
+class Invoked:
     """A directory with plugins, conf.json and a configuration, and what the command has printed."""
 
     def __init__(self, folder: Path) -> None:
@@ -53,8 +53,8 @@ class Node:
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Node:
-    return Node(tmp_path)
+def node(tmp_path: Path) -> Invoked:
+    return Invoked(tmp_path)
 
 
 def recorded(*events: str) -> str:
@@ -63,7 +63,7 @@ def recorded(*events: str) -> str:
     return "".join(line for line in lines if json.loads(line)["event"] in events)
 
 
-def test_a_plugin_gets_the_request_and_the_surroundings_that_the_daemon_gives_it(node: Node) -> None:
+def test_a_plugin_gets_the_request_and_the_surroundings_that_the_daemon_gives_it(node: Invoked) -> None:
     node.plugin("a", ECHO)
     node.configure({"type": "b"}, {"type": "a", "conf": {"n": 1e300}})
     told = node.json("a")
@@ -79,7 +79,7 @@ def test_a_plugin_gets_the_request_and_the_surroundings_that_the_daemon_gives_it
     assert warning.startswith("warning: a answers StartContainer with `spec`, which is ignored")
 
 
-def test_what_becomes_of_a_change_is_shown(node: Node) -> None:
+def test_what_becomes_of_a_change_is_shown(node: Invoked) -> None:
     node.plugin("utc", UTC)
     node.configure({"type": "utc"}, plugins={"utc": {"events": ["CreateContainer", "StopContainer"]}})
     assert node("utc") == 0
@@ -92,7 +92,7 @@ def test_what_becomes_of_a_change_is_shown(node: Node) -> None:
     assert node.json("utc")["adjust"] == {"env": [{"key": "TZ", "value": "UTC"}]}
 
 
-def test_a_failure_is_judged_as_configured(node: Node) -> None:
+def test_a_failure_is_judged_as_configured(node: Invoked) -> None:
     node.plugin("bad", "echo nonsense; exit 3\n")
     for policy, outcome in {"fail": "the event fails", "ignore": "the failure is tolerated"}.items():
         node.configure({"type": "bad"}, onFailure=policy)
@@ -103,7 +103,7 @@ def test_a_failure_is_judged_as_configured(node: Node) -> None:
         assert ("FAILED: plugin: bad: " in node.out) is (policy == "fail")
 
 
-def test_a_plugin_that_is_late_is_left_or_killed(node: Node) -> None:
+def test_a_plugin_that_is_late_is_left_or_killed(node: Invoked) -> None:
     node.plugin("late", "exec sleep 1000\n")
     node.configure({"type": "late"}, killOnTimeout=True)
     told = node.json("late")
@@ -114,7 +114,7 @@ def test_a_plugin_that_is_late_is_left_or_killed(node: Node) -> None:
     assert told["log"][0].endswith(" has no result in time: killed")
 
 
-def test_a_delete_comes_as_if_its_create_had_been(node: Node) -> None:
+def test_a_delete_comes_as_if_its_create_had_been(node: Invoked) -> None:
     node.plugin("a", ECHO)
     told = node.json("./a", "-event", "-", text=recorded("StopContainer", "StopPodSandbox"))
     assert (told["event"], told["request"]["state"], told["configured"]) == ("StopContainer", "delete", False)
@@ -124,7 +124,7 @@ def test_a_delete_comes_as_if_its_create_had_been(node: Node) -> None:
     assert told["request"]["id"] == told["request"]["sandboxID"]
 
 
-def test_what_cannot_be_used_is_named_and_ends_with_2(node: Node) -> None:
+def test_what_cannot_be_used_is_named_and_ends_with_2(node: Invoked) -> None:
     node.plugin("a", ECHO)
     (node.folder / "own.yaml").write_text("hooks: {stanby: 1}")
     assert node("a") == 2
@@ -143,7 +143,7 @@ def test_what_cannot_be_used_is_named_and_ends_with_2(node: Node) -> None:
     assert node.err == f"v010-adapter: {node.folder}/conf.json:1:2: unexpected end\n"
 
 
-def test_a_plugin_that_conf_json_does_not_name_is_run_and_this_is_said(node: Node) -> None:
+def test_a_plugin_that_conf_json_does_not_name_is_run_and_this_is_said(node: Invoked) -> None:
     assert node("none") == 1
     assert node.out.startswith(f"none is not in {node.folder}/conf.json: the daemon does not run it\nending ")
     assert "\nending    not started after 0.0 ms\noutcome   the event fails\n" in node.out

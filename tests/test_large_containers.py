@@ -9,7 +9,6 @@ import functools
 import gc
 import json
 import logging
-import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -42,9 +41,10 @@ from v010_adapter.programs.process import Runner
 from v010_adapter.settings import LegacySettings
 from v010_adapter.state.ledger import SLICE, Ledger
 
-from .alone import Alone, Nowhere, PluginServing
-from .large import FIELDS, creation
-from .processes import SteppedLoop
+from .rig.brief import CI, few
+from .rig.large import FIELDS, creation
+from .rig.loop import SteppedLoop
+from .rig.serving import Alone, Nowhere, PluginServing
 
 PATCH = {
     "annotations": {"z": "1"},
@@ -53,7 +53,6 @@ PATCH = {
     "linux": {"devices": [{"path": "/dev/n", "type": "c", "major": 1, "minor": 3}]},
 }
 RUNTIME = Runtime("containerd", "2.4.2", (0, 12, 3))
-CI = bool(os.environ.get("CI"))
 SIZES = (4 << 10, 8 << 10, 16 << 10)
 Make: TypeAlias = Callable[[api.CreateContainerRequest], Callable[[], object]]
 """Prepares the reading of a container."""
@@ -133,7 +132,7 @@ READERS: dict[str, tuple[Make, int]] = {
 """What reads a container, and the maximum steps for each of its bytes."""
 
 
-@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("reader", few(list(READERS), 4))
 def test_the_work_of_each_reader_grows_linearly_with_each_field(reader: str) -> None:
     make, most = READERS[reader]
     sizes = SIZES if CI or most < 20 else [size // 2 for size in SIZES]  # a person waits

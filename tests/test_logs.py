@@ -7,72 +7,25 @@ import logging
 import os
 import re
 import select
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
 from nri.syslog import BACKLOG, MAX_LINE, Syslog
-from tests.waiting import limit
+from tests.rig.listeners import PREFIX, Receiver
 from v010_adapter.monitoring import logs
 from v010_adapter.monitoring.logs import LineFormatter, Stderr
 from v010_adapter.settings import LogSettings
-
-PREFIX = f"v010-adapter[{os.getpid()}]: "
-
-
-class Receiver:
-    """A syslog daemon of sorts: a datagram socket at a path."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-        self._socket.bind(str(path))
-        self.lines: list[str] = []
-        """What `until` has read."""
-
-    def until(self, text: str) -> str:
-        """Waits for a line that has this text, and returns it."""
-        with limit(lambda: f"{text} never comes: {self.lines}"):
-            while not (found := [line for line in self.lines if text in line]):
-                select.select([self._socket], [], [])
-                self.lines += self.read()
-        return found[0]
-
-    def read(self) -> list[str]:
-        """What has come since the last time."""
-        found = []
-        with suppress(BlockingIOError):
-            while True:
-                found.append(self._socket.recv(1 << 20).decode())
-        return found
-
-    def texts(self) -> list[str]:
-        """What these lines say behind their priority, name and pid."""
-        lines = self.read()
-        assert all(re.match(r"<\d+>" + re.escape(PREFIX), line) for line in lines), lines
-        return [line.partition(PREFIX)[2] for line in lines]
-
-    def stop(self) -> None:
-        self._socket.close()
-        self.path.unlink(missing_ok=True)
 
 
 @pytest.fixture
 def path(short_path: Path) -> Path:
     """Where a syslog daemon's socket may be."""
     return short_path / "log"
-
-
-@pytest.fixture
-def receiver(path: Path) -> Iterator[Receiver]:
-    made = Receiver(path)
-    yield made
-    made.stop()
 
 
 @pytest.fixture

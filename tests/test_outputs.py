@@ -14,18 +14,14 @@ from typing import Any
 
 import pytest
 
+from tests.rig.command import Terminal
 from v010_adapter.cli import command_line as cli
 from v010_adapter.cli.simulate.view import TextView, changes
 from v010_adapter.cli.terminal import BOLD, announce_if_slow, are_wanted, by_word
 from v010_adapter.monitoring import status
 from v010_adapter.monitoring.times import BOUNDS
 
-from .daemon.process import COMMAND, MEASURED, WITH_VARIABLES
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
+from .rig.daemon import COMMAND, MEASURED, WITH_VARIABLES
 
 
 def test_colours_are_for_terminals_of_users_who_want_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,38 +95,6 @@ def test_status_has_sections_and_no_false_precision(
     monkeypatch.setattr(status, "ask", lambda *_: [ADAPTER])
     assert cli.main(["status", "-directory", str(tmp_path)]) == 1
     assert squeezed(capsys.readouterr().out) == SHOWN
-
-
-def on_terminal(words: list[str], columns: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The lines that a command prints at a terminal of this width, without colours."""
-    monkeypatch.setenv("COLUMNS", str(columns))
-    monkeypatch.setattr(sys, "stdout", terminal := Terminal())
-    cli.main(words)
-    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", terminal.getvalue()).splitlines()
-
-
-def test_at_80_columns_no_line_of_status_is_wider_and_what_is_long_is_shortened_in_the_middle(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hook, fault = "/etc/containers/oci/hooks.d/" + "long-" * 20 + "name.json", "word " * 40
-    programs = {"plugin-" * 15: ADAPTER["programs"]["a"] | {"last_error": "reason " * 30}}
-    adapter = ADAPTER | {"hooks": {hook: 3}, "faults": [fault, "x" * 200], "notes": [fault], "programs": programs}
-    monkeypatch.setattr(status, "ask", lambda *_: [adapter])
-    words = ["status", "-directory", str(tmp_path)]
-    lines = on_terminal(words, 80, monkeypatch)
-    assert max(map(len, lines)) <= 80, lines
-    [shown] = [line for line in lines if "/etc/" in line]
-    assert re.fullmatch(r"  /etc/\S*…\S*name\.json +3", shown), shown
-    assert any(line.endswith(f"{hook}           3") for line in on_terminal(words, 300, monkeypatch))
-
-
-def test_at_80_columns_no_line_of_check_is_wider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    list_ = tmp_path / ("long-" * 30) / "conf.json"
-    own = tmp_path / "own.yaml"
-    own.write_text(json.dumps({"legacy": {"config": str(list_), "path": [f"/{'x' * 90}", "/opt"]}}))
-    lines = on_terminal(["check", "-config", str(own)], 80, monkeypatch)
-    assert max(map(len, lines)) <= 80, lines
-    assert any(len(line) > 150 for line in on_terminal(["check", "-config", str(own)], 300, monkeypatch))
 
 
 def test_who_starts_the_adapter_at_a_terminal_beside_one_that_serves_is_told_so(

@@ -20,13 +20,13 @@ from v010_adapter.cli.simulate import trial
 from v010_adapter.cli.simulate.trial import Scratch
 from v010_adapter.errors import ConfigError
 
-from .interpreter import FIRST_LINE
+from .rig.brief import CI, few
+from .rig.interpreter import FIRST_LINE
 
 ROOT = Path(__file__).parents[1]
 COMMAND = str(Path(sys.executable).with_name("v010-adapter"))
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 """Python starts itself anew in such a locale."""
-CI = bool(os.environ.get("CI"))
 NAMES = {*sys.stdlib_module_names, *packages_distributions(), "sitecustomize", "usercustomize"}
 
 
@@ -73,8 +73,7 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 CONFIGURED = "-config {0}/own.yaml"
 LINES = (
-    pytest.param("demo", marks=pytest.mark.ci),
-    *("simulate -legacy {0}/plugin -hooks {0}/hooks.d", "simulate -plugin {0}/plugin"),
+    *("demo", "simulate -legacy {0}/plugin -hooks {0}/hooks.d", "simulate -plugin {0}/plugin"),
     *(f"check {CONFIGURED} -probe {{0}}/plugin -yes", f"invoke {{0}}/plugin {CONFIGURED}", f"status {CONFIGURED}"),
     f"hooks match {CONFIGURED} -container {{0}}/containers/pod.yaml",
     *("install -root {0}/root", "uninstall -root {0}/root", "completion bash", "-once -socket /nowhere"),
@@ -82,7 +81,7 @@ LINES = (
 )
 
 
-@pytest.mark.parametrize("line", LINES)
+@pytest.mark.parametrize("line", few(LINES, 4))
 def test_no_command_runs_them(line: str, planted: Path, copies: Path) -> None:
     words = [COMMAND, *line.format(copies).split()]
     assert not ran(planted, [sys.executable, *words], **ASCII), "started anew in UTF-8"
@@ -91,7 +90,7 @@ def test_no_command_runs_them(line: str, planted: Path, copies: Path) -> None:
         assert not ran(planted, words, **kept if path else {}), "of a user, kept by su"
 
 
-@pytest.mark.parametrize("form", ["launched", "-external"])
+@pytest.mark.parametrize("form", few(["launched", "-external"], 1))
 def test_what_an_installation_starts_runs_none_of_a_users_modules(form: str, planted: Path, tmp_path: Path) -> None:
     bin_ = tmp_path / "opt/v010-adapter/bin"
     venv.create(bin_.parent, symlinks=True)
@@ -123,15 +122,15 @@ def test_no_launched_adapter_runs_them_under_its_guard_and_the_package_is_no_com
 
 BUILDS = "build", "try"
 """They are run in a clone, by those who develop it."""
-OTHERS = sorted(
+OTHERS = [
     path
     for pattern in ("examples/*", "legacy-plugins/*", "hooks.d/*", "deploy/image/*", "deploy/v010-adapter")
-    for path in ROOT.glob(pattern)
+    for path in sorted(ROOT.glob(pattern))
     if path.is_file() and path.name not in BUILDS and path.read_bytes().startswith(b"#!")
-)
+]
 
 
-@pytest.mark.parametrize("program", OTHERS, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("program", few(OTHERS, 4), ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_sample_and_no_example_runs_them_also_if_it_lies_there(program: Path, planted: Path, tmp_path: Path) -> None:
     """`/tmp/x.py`, where everybody can put `/tmp/json.py`: a script's own directory counts, unless it says `-I`."""
     copy = planted / f"a copy of {program.name}"
@@ -155,7 +154,7 @@ def test_programs_are_never_written_to_the_current_directory(planted: Path, monk
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
 @pytest.mark.parametrize(("mode", "owner", "reason"), [(0o700, 65534, "belongs to user 65534"), (0o777, 0, "is world")])
-@pytest.mark.parametrize("place", ["theirs", "theirs/deep"])
+@pytest.mark.parametrize("place", few(["theirs", "theirs/deep"], 1))
 def test_programs_are_never_written_to_a_tmpdir_of_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, owner: int, reason: str, place: str
 ) -> None:

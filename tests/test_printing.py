@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from .daemon.process import MEASURED, WITH_VARIABLES
+from .rig.daemon import MEASURED, WITH_VARIABLES
 
 ASCII = {"PATH": os.defpath, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", **MEASURED}
 EVIL = "é\x1b[2J\x1b]0;title\x07\nv010-adapter: all is well\r\x9b31m\u2028\u202e漢"

@@ -9,7 +9,7 @@ from v010_adapter.base.loop import Loop
 from v010_adapter.daemon.adapter import Adapter
 from v010_adapter.settings import parse
 
-from .link import Link
+from .rig.serving import Link
 
 
 def test_it_depends_on_whether_the_runtime_keeps_late_plugins() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from v010_adapter.monitoring.service import Service
 
-from .processes import SteppedLoop
+from .rig.loop import SteppedLoop
 
 OURS, ANOTHERS = str(os.getpid()), "1"
 

@@ -17,7 +17,7 @@ from v010_adapter.legacy.request import Target
 from v010_adapter.state.ledger import Ledger
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 
-from .processes import SteppedLoop
+from .rig.loop import SteppedLoop
 from .test_trust_of_others import MASK, NOBODY, USER, set_acl
 
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
@@ -119,9 +119,7 @@ def test_a_directory_that_a_group_can_write_to_is_used_and_told(
     """Below a sticky one nobody replaces root's files, but whoever makes the runtime's directory has it refused."""
     state.chmod(mode)
     assert (fault(state), fault(state)) == ("", "")
-    assert [record.getMessage() for record in caplog.records] == [
-        f"trust: {state} is writable for group {os.getegid()}"
-    ]
+    assert caplog.messages == [f"trust: {state} is writable for group {os.getegid()}"]
     assert fault(state, trust=off) == ""
 
 
@@ -135,7 +133,7 @@ def test_a_planted_link_is_not_written_to_and_told(state: Path, caplog: pytest.L
     Ledger(loop, turns.directory).add(target, Entry("good", 0, "0.1", None))
     assert (state.parent / "victim").read_text() == "precious"
     assert not (own(state) / "+pod+c1").is_symlink(), "a record is replaced"
-    assert [record.getMessage() for record in caplog.records] == [
+    assert caplog.messages == [
         f"{own(state)}/turns: Too many levels of symbolic links: "
         "what is owed is forgotten with this process (state.directory)"
     ]

@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from .debian import missing
+from .rig.debian import missing
 
 CLONE = Path(__file__).parents[1]
 ROOT = CLONE / "adapter"

@@ -17,8 +17,8 @@ import yaml
 from nri.errors import NRIError
 from nri.testing import Node
 
+from .rig.waiting import limit, running
 from .test_docs import DOCS, blocks
-from .waiting import limit, running
 
 COMMAND = Path(sys.executable).with_name("v010-adapter")
 RESULT = '#!/bin/sh\ncat >/dev/null\necho "{}"\n'

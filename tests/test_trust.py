@@ -18,7 +18,7 @@ import pytest
 from v010_adapter.host import paths, trust
 from v010_adapter.host.trust import FileVerdict, judge
 
-from .mounts import OWN_MOUNTS, require_mounts
+from .rig.mounts import OWN_MOUNTS, require_mounts
 
 NOBODY, ADM = 65534, 4
 GROUP = os.getegid()

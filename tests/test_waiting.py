@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from .waiting import TooLate, limit, running, unlimited
+from .rig.waiting import TooLate, limit, running, unlimited
 
 FAR, NEAR = 100.0, 0.01
 WAITS: dict[str, Callable[[Path, subprocess.Popen[bytes]], object]] = {
@@ -26,7 +26,7 @@ WAITS: dict[str, Callable[[Path, subprocess.Popen[bytes]], object]] = {
 @pytest.fixture(autouse=True)
 def soon_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A signal just before a system call does not interrupt it, the next one does."""
-    monkeypatch.setattr("tests.waiting.AGAIN", NEAR)
+    monkeypatch.setattr("tests.rig.waiting.AGAIN", NEAR)
 
 
 @pytest.mark.parametrize("what", WAITS)

@@ -10,8 +10,8 @@ from tests.bench import hooks
 from tests.bench.arena import FRESH, Arena
 from tests.bench.events import MEMORY_GROUP
 from tests.bench.figures import Bench, Goal, Row, Times
-from tests.large import creation
 from tests.peers.build import peer
+from tests.rig.large import creation
 
 SIZE = 3_700_000
 """Bytes of a container's variables."""

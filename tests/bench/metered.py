@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 PID = 1 << 22  # none that exists
 
 
-class Runtime:
+class MeteredRuntime:
     """The far end of the trunk, and the programs."""
 
     def __init__(self, messages: Sequence[bytes], answer: bytes) -> None:
@@ -53,7 +53,7 @@ def main() -> None:
     _, messages, plugin, answer = sys.argv
     sys.argv[1:] = []
     with open(messages, "rb") as file:
-        runtime = Runtime(marshal.load(file), answer.encode())  # noqa: S302 - our own
+        runtime = MeteredRuntime(marshal.load(file), answer.encode())  # noqa: S302 - our own
     os.environ["NRI_PLUGIN_SOCKET"] = str(runtime.trunk)
     if plugin == "stub":
         _stub(runtime)
@@ -61,7 +61,7 @@ def main() -> None:
         _daemon(runtime)
 
 
-def _daemon(runtime: Runtime) -> None:
+def _daemon(runtime: MeteredRuntime) -> None:
     from v010_adapter.base.connected_socket import ConnectedSocket  # noqa: PLC0415
     from v010_adapter.cli import command_line as cli  # noqa: PLC0415
     from v010_adapter.programs.children import Children, children  # noqa: PLC0415
@@ -79,7 +79,7 @@ def _daemon(runtime: Runtime) -> None:
     cli.main()
 
 
-def _stub(runtime: Runtime) -> None:
+def _stub(runtime: MeteredRuntime) -> None:
     from nri import Context, Plugin, Stub, api  # noqa: PLC0415
 
     class Silent(Plugin):

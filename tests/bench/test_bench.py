@@ -13,7 +13,8 @@ from tests.bench import adjusting, events, hooks, instructions, large, load, pod
 from tests.bench.arena import FRESH, REFERENCE, STAND_BY, Arena, Unfair, family, recorded
 from tests.bench.figures import Bench, Goal, Row, Times
 from tests.peers.build import peer
-from tests.waiting import limit
+from tests.rig.brief import few
+from tests.rig.waiting import limit
 
 ONCE = Bench(effort=0, say=print)
 START = [recorded("StartContainer")]
@@ -111,7 +112,7 @@ def test_a_verdict_tells_by_how_much_and_none_is_passed_on_an_interpreter_that_n
     assert not any("not representative" in line for line in report.table(optimised, [met], []))
 
 
-@pytest.mark.parametrize("case", instructions.CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", few(instructions.CASES), ids=lambda case: case.name)
 def test_the_adapter_does_what_its_instructions_are_counted_for(case: instructions.Case, tmp_path: Path) -> None:
     instructions.play(case, 2, tmp_path)
     (tmp_path / "more").mkdir()

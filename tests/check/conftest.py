@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -11,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.sockets import bind
-from v010_adapter.cli import command_line as cli
+from tests.rig.command import Command
+from tests.rig.sockets import bind
 from v010_adapter.cli import systems
 from v010_adapter.cli.check import configuration
 from v010_adapter.cli.systems import System
@@ -33,12 +32,11 @@ nri_validator_required_plugins = ["v010-adapter"]
 """CRI-O's configuration that does the same."""
 
 
-class Node:
+class Checked(Command):
     """Everything that is configured, in a directory, and what the command says of it."""
 
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.folder = folder
-        self._capsys = capsys
+        super().__init__(folder, capsys)
         self.sockets = ExitStack()
         self.settings: dict[str, Any] = {
             "legacy": {"config": str(folder / "conf.json"), "path": [str(folder / "bin")]},
@@ -48,13 +46,6 @@ class Node:
         }
         for name in ("bin", "one", "two", "plugins", "conf.d"):
             (folder / name).mkdir()
-
-    def write(self, name: str, text: str | bytes | object) -> Path:
-        file = self.folder / name
-        given = text if isinstance(text, str | bytes) else json.dumps(text)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(given if isinstance(given, bytes) else given.encode())
-        return file
 
     def listen(self, name: str) -> None:
         """Makes the socket of a runtime, which takes no connection."""
@@ -69,9 +60,7 @@ class Node:
 
     def __call__(self, *words: str) -> list[str]:
         """The lines of the report, less this node's folder; `code` is the exit code."""
-        words = words or ("-config", str(self.write("own.yaml", self.settings)))
-        self.code = cli.main(["check", *words])
-        self.out, self.err = self._capsys.readouterr()
+        self.run("check", *(words or ("-config", self.write("own.yaml", self.settings))))
         return [" ".join(line.split()) for line in self.out.replace(f"{self.folder}/", "").splitlines()]
 
     def problems(self) -> list[str]:
@@ -97,17 +86,19 @@ def _moved(folder: Path, name: str, config: str, drop_ins: tuple[str, ...]) -> S
 
 
 @pytest.fixture
-def node(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
+def node(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Checked]:
     monkeypatch.setattr(configuration, "PLUGINS", str(tmp_path / "plugins"))
     monkeypatch.setattr(configuration, "DROP_INS", str(tmp_path / "conf.d"))
     monkeypatch.setattr(configuration, "UNIT", str(tmp_path / "unit"))
+    for module in ("cli.check.plugins", "cli.check.runtimes", "legacy.sandboxes"):
+        monkeypatch.setattr(f"v010_adapter.{module}.DEFAULT_CONF_JSON", str(tmp_path / "shared.json"))
     usual = {str(tmp_path / name) for name in ("conf.json", "one", "two")}
     monkeypatch.setattr(configuration, "USUAL", usual | configuration.USUAL)
     monkeypatch.setattr("v010_adapter.settings.DEFAULT_PATH", str(tmp_path / "default.yaml"))
     moved = {"containerd": ("config.toml", ()), "CRI-O": ("crio.conf", (f"{tmp_path}/crio.conf.d",))}
     monkeypatch.setattr(systems, "SYSTEMS", tuple(_moved(tmp_path, name, *places) for name, places in moved.items()))
     monkeypatch.setattr(systems, "DOCKER_SOCKET", str(tmp_path / "Docker"))
-    node = Node(tmp_path, capsys)
+    node = Checked(tmp_path, capsys)
     node.write("config.toml", REQUIRED)
     node.write("crio.conf", REQUIRED_OF_CRIO)
     with node.sockets:

@@ -15,7 +15,7 @@ from v010_adapter.cli import command_line as cli
 from v010_adapter.cli.check import configuration
 from v010_adapter.cli.check.runtimes import LEAK
 
-from .conftest import HOOK, REQUIRED, Node
+from .conftest import HOOK, REQUIRED, Checked
 
 
 @contextmanager
@@ -34,7 +34,7 @@ def unprivileged(directory: Path) -> Iterator[None]:
             above.chmod(mode)
 
 
-def test_a_node_in_order_has_a_line_for_everything_and_no_problems(node: Node) -> None:
+def test_a_node_in_order_has_a_line_for_everything_and_no_problems(node: Checked) -> None:
     plugins = [{"type": "konfine", "conf": 1}, {"type": "konfine", "conf": {}}]
     node.write("conf.json", {"version": "0.1", "plugins": plugins})
     node.program("konfine")
@@ -69,7 +69,7 @@ def test_a_node_in_order_has_a_line_for_everything_and_no_problems(node: Node) -
     assert "ok nri.sock: a runtime serves NRI here" in node()
 
 
-def test_nothing_configured_is_no_problem(node: Node) -> None:
+def test_nothing_configured_is_no_problem(node: Checked) -> None:
     for name in ("one", "two", "plugins"):
         (node.folder / name).rmdir()
     assert node()[1:-1] == [
@@ -91,7 +91,7 @@ def test_nothing_configured_is_no_problem(node: Node) -> None:
     assert node()[2] == "ok unit: systemd starts the adapter"
 
 
-def test_json_has_every_line_with_its_place(node: Node) -> None:
+def test_json_has_every_line_with_its_place(node: Checked) -> None:
     file = node.write("one/a.json", '{"version": "1.0.0",\n "hook": {"path": 5},\n "stages": []}')
     node()
     node("-o", "json", "-config", str(node.folder / "own.yaml"))
@@ -105,7 +105,7 @@ def test_json_has_every_line_with_its_place(node: Node) -> None:
     assert (told.keys(), told["problems"], node.code) == ({"checks", "problems"}, 1, 1)
 
 
-def test_every_error_of_the_configuration_is_shown_and_the_rest_of_it_counts(node: Node) -> None:
+def test_every_error_of_the_configuration_is_shown_and_the_rest_of_it_counts(node: Checked) -> None:
     text = f"legacy:\n  paht: [/x]\n  config: {node.folder}/conf.json\nlog: {{level: loud}}\n"
     lines = node("-config", str(node.write("bad.yaml", text)))
     assert lines[1].startswith("PROBLEM bad.yaml:2: legacy.paht: unknown key")
@@ -117,7 +117,7 @@ def test_every_error_of_the_configuration_is_shown_and_the_rest_of_it_counts(nod
     assert lines[-1] == "1 problem"
 
 
-def test_where_the_list_is_unknown_the_default_one_is_not_checked_in_its_place(node: Node) -> None:
+def test_where_the_list_is_unknown_the_default_one_is_not_checked_in_its_place(node: Checked) -> None:
     for legacy in ("{config: conf.json, plugins: {x: {timeout: 1}}}", "5"):
         lines = node("-config", str(node.write("bad.yaml", f"legacy: {legacy}\n")))
         assert lines[1].startswith("PROBLEM bad.yaml:1: legacy")
@@ -125,7 +125,9 @@ def test_where_the_list_is_unknown_the_default_one_is_not_checked_in_its_place(n
         assert "/etc/nri/conf.json" not in node.out
 
 
-def test_an_unreadable_configuration_and_wrong_usage_end_with_2(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreadable_configuration_and_wrong_usage_end_with_2(
+    node: Checked, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert node("-config", str(node.folder / "none.yaml")) == []
     assert (node.code, node.err) == (2, f"v010-adapter: {node.folder}/none.yaml: No such file or directory\n")
     with pytest.raises(SystemExit, match="2"):
@@ -133,7 +135,7 @@ def test_an_unreadable_configuration_and_wrong_usage_end_with_2(node: Node, caps
     assert "`v010-adapter check -h` explains" in capsys.readouterr().err
 
 
-def test_unnamed_the_file_that_the_runtime_passes_comes_first_and_then_the_default_one(node: Node) -> None:
+def test_unnamed_the_file_that_the_runtime_passes_comes_first_and_then_the_default_one(node: Checked) -> None:
     def said() -> str:
         return node("-o", "text")[1]
 
@@ -150,7 +152,7 @@ def test_unnamed_the_file_that_the_runtime_passes_comes_first_and_then_the_defau
     assert said() == "PROBLEM default.yaml: not a regular file"
 
 
-def test_what_is_configured_and_does_not_exist_is_a_problem(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_configured_and_does_not_exist_is_a_problem(node: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(configuration, "USUAL", {"/etc/nri/conf.json", "/one", "/two"})
     node.settings["hostRoot"] = str(node.folder)  # a container has the usual directory there
     node.listen("nri.sock")
@@ -163,7 +165,7 @@ def test_what_is_configured_and_does_not_exist_is_a_problem(node: Node, monkeypa
     assert node.problems() == ["hooks.d: does not exist: no hooks, but hooks.directories names it"]
 
 
-def test_a_state_directory_that_cannot_be_used_is_a_problem(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_directory_that_cannot_be_used_is_a_problem(node: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = node.folder / "state"
     node.listen("nri.sock")
     assert node.problems() == []
@@ -179,7 +181,7 @@ def test_a_state_directory_that_cannot_be_used_is_a_problem(node: Node, monkeypa
     assert node.problems() == ["state: Read-only file system"]
 
 
-def test_without_permission_nothing_is_said_not_to_exist(node: Node) -> None:
+def test_without_permission_nothing_is_said_not_to_exist(node: Checked) -> None:
     """All of these would be found by root."""
     (node.folder / "plugins/00-v010-adapter").symlink_to(node.program("v010-adapter"))
     node.write("private/nri.sock", "")
@@ -206,7 +208,7 @@ def test_without_permission_nothing_is_said_not_to_exist(node: Node) -> None:
     assert not any("does not exist" in line for line in problems)
 
 
-def test_upstreams_plugins_are_named_which_run_everything_twice(node: Node) -> None:
+def test_upstreams_plugins_are_named_which_run_everything_twice(node: Checked) -> None:
     ours, elf = node.program("v010-adapter"), node.write("upstream/v010-adapter", b"\x7fELF")
     elf.chmod(0o755)
     for name, target in (("00-v010-adapter", ours), ("10-hook-injector", "/bin/sh"), ("20-v010-adapter", elf)):
@@ -224,7 +226,7 @@ def test_upstreams_plugins_are_named_which_run_everything_twice(node: Node) -> N
     assert node.problems() == [f"plugins/10-hook-injector: {twice}", f"plugins/20-v010-adapter: {twice}"]
 
 
-def test_what_runtimes_stumble_over_in_their_plugin_directory_is_named(node: Node) -> None:
+def test_what_runtimes_stumble_over_in_their_plugin_directory_is_named(node: Checked) -> None:
     plugins, good = node.folder / "plugins", node.program("good")
     (plugins / "00-gone").symlink_to("nowhere")
     (plugins / "00-fine").symlink_to(good)
@@ -238,7 +240,7 @@ def test_what_runtimes_stumble_over_in_their_plugin_directory_is_named(node: Nod
 
 
 def test_it_says_that_an_installed_adapter_does_not_run_until_one_does(
-    node: Node, monkeypatch: pytest.MonkeyPatch
+    node: Checked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def told() -> list[str]:
         return [line for line in node() if "does not run" in line]
@@ -252,18 +254,17 @@ def test_it_says_that_an_installed_adapter_does_not_run_until_one_does(
 
 
 def test_a_list_that_containerd_reads_and_cannot_parse_is_a_problem_even_if_the_adapter_has_another(
-    node: Node, monkeypatch: pytest.MonkeyPatch
+    node: Checked,
 ) -> None:
     node.write("conf.json", {"plugins": []})
-    monkeypatch.setattr("v010_adapter.cli.check.runtimes.DEFAULT_CONF_JSON", str(node.folder / "containerds.json"))
     node.write("containerd", "")
     assert node.problems() == []
-    node.write("containerds.json", '{"plugins": [')
+    node.write("shared.json", '{"plugins": [')
     [problem] = node.problems()
-    assert problem.startswith("containerds.json:1:14: unexpected end; all pods fail with containerd 2.0 to 2.4")
+    assert problem.startswith("shared.json:1:14: unexpected end; all pods fail with containerd 2.0 to 2.4")
 
 
-def test_a_plugin_that_stands_by_is_noted_as_not_probed_unless_it_is_now(node: Node) -> None:
+def test_a_plugin_that_stands_by_is_noted_as_not_probed_unless_it_is_now(node: Checked) -> None:
     node.write("conf.json", {"plugins": [{"type": "a"}, {"type": "b"}]})
     for name in ("a", "b"):
         node.program(name)

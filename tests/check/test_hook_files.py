@@ -12,7 +12,7 @@ import pytest
 from v010_adapter.hooks.directory import JOURNAL, SYSTEMD_CAT
 from v010_adapter.host import paths
 
-from .conftest import HOOK, Node
+from .conftest import HOOK, Checked
 
 STAGES = "prestart, createRuntime, createContainer, startContainer, poststart, poststop, precreate"
 NOT_ENABLED = "the stage 'precreate' is not enabled (hooks.precreate: true enables it)"
@@ -42,7 +42,7 @@ FAULTS: dict[str, list[str]] = {
 # fmt: on
 
 
-def test_what_the_schema_or_the_parser_finds_in_an_unusable_hook_has_its_line_and_column(node: Node) -> None:
+def test_what_the_schema_or_the_parser_finds_in_an_unusable_hook_has_its_line_and_column(node: Checked) -> None:
     for text, faults in FAULTS.items():
         node.write("one/x.json", text)
         found = sorted(line.replace(": not used: ", ": ") for line in node.problems())
@@ -97,7 +97,7 @@ NODES: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
 
 
 @pytest.mark.parametrize(("files", "problems", "lines"), NODES.values(), ids=NODES)
-def test_hook_files_are_reported(node: Node, files: dict[str, Any], problems: list[str], lines: list[str]) -> None:
+def test_hook_files_are_reported(node: Checked, files: dict[str, Any], problems: list[str], lines: list[str]) -> None:
     for name, content in files.items():
         node.write(name, content)
     assert node.problems() == problems
@@ -108,12 +108,12 @@ def test_hook_files_are_reported(node: Node, files: dict[str, Any], problems: li
     assert node.problems() == [problem for problem in problems if NOT_ENABLED not in problem]
 
 
-def limits(node: Node, **settings: Any) -> list[str]:
+def limits(node: Checked, **settings: Any) -> list[str]:
     node.settings["hooks"] |= settings
     return [line for line in node.part("hooks") if "limit" in line]
 
 
-def test_the_limits_of_all_hooks_are_added_up_but_not_those_that_no_creation_waits_for(node: Node) -> None:
+def test_the_limits_of_all_hooks_are_added_up_but_not_those_that_no_creation_waits_for(node: Checked) -> None:
     adds_up = "the limits of all hooks but poststop add up to"
     stages = {"a": ["createRuntime", "poststart"], "b": ["precreate", "poststop"], "c": ["createRuntime", "poststop"]}
     for name, of_name in stages.items():
@@ -134,14 +134,14 @@ def test_the_limits_of_all_hooks_are_added_up_but_not_those_that_no_creation_wai
     assert node.code == 0
 
 
-def test_settings_of_a_file_that_is_not_there_are_named(node: Node) -> None:
+def test_settings_of_a_file_that_is_not_there_are_named(node: Checked) -> None:
     node.write(X, HOOK)
     node.settings["hooks"]["files"] = {"x.json": {"notIn": []}, "y.json": {"notIn": ["a"]}}
     named = [line for line in node.part("hooks") if "hooks.files" in line]
     assert named == ["note y.json: has settings (hooks.files), but is in none of the directories"]
 
 
-def test_what_the_journal_lacks_is_a_problem(node: Node) -> None:
+def test_what_the_journal_lacks_is_a_problem(node: Checked) -> None:
     node.settings["hooks"]["output"] = "journal"
     node.settings["hostRoot"] = str(node.folder / "host")
     left_out = "(hooks.output: journal); the runtime gets what hooks print"
@@ -154,7 +154,7 @@ def test_what_the_journal_lacks_is_a_problem(node: Node) -> None:
     assert not any(line.startswith(SYSTEMD_CAT) for line in node.problems())
 
 
-def test_files_that_mask_on_purpose_are_no_problem(node: Node) -> None:
+def test_files_that_mask_on_purpose_are_no_problem(node: Checked) -> None:
     for name in ("x", "y"):
         node.write(f"one/{name}.json", HOOK)
     os.utime(node.write("two/x.json", ""), ns=(0, 0))
@@ -168,14 +168,14 @@ def test_files_that_mask_on_purpose_are_no_problem(node: Node) -> None:
     assert node.code == 0
 
 
-def test_a_directory_that_is_none_and_a_file_that_is_none_are_problems(node: Node) -> None:
+def test_a_directory_that_is_none_and_a_file_that_is_none_are_problems(node: Checked) -> None:
     (node.folder / "two").rmdir()
     node.write("two", "")
     (node.folder / "one/x.json").mkdir()
     assert [problem.split(":")[0] for problem in node.problems()] == ["one/x.json", "two"]
 
 
-def test_hooks_that_are_switched_off_are_not_looked_at(node: Node) -> None:
+def test_hooks_that_are_switched_off_are_not_looked_at(node: Checked) -> None:
     node.settings["hooks"]["enabled"] = False
     for content in ("{", HOOK):
         node.write(X, content)
@@ -184,7 +184,7 @@ def test_hooks_that_are_switched_off_are_not_looked_at(node: Node) -> None:
         assert node.code == 0
 
 
-def test_a_hook_that_no_container_gets_is_a_problem(node: Node) -> None:
+def test_a_hook_that_no_container_gets_is_a_problem(node: Checked) -> None:
     node.write("one/a.json", HOOK | {"when": {}})
     node.write("one/b.json", {"hook": "/bin/true", "stages": ["prestart"]})
     node.write("one/c.json", HOOK | {"when": {"always": False}})  # somebody has switched it off
@@ -194,7 +194,7 @@ def test_a_hook_that_no_container_gets_is_a_problem(node: Node) -> None:
     assert "ok one: 3 files, 1 hook in force" in node()
 
 
-def test_a_pattern_whose_program_is_large_is_named_with_its_place(node: Node) -> None:
+def test_a_pattern_whose_program_is_large_is_named_with_its_place(node: Checked) -> None:
     slow = ".{0,1000}x"
     node.write("one/a.json", HOOK | {"when": {"annotations": {"^io\\.example$": slow}}})
     node.write("one/b.json", {"hook": "/bin/true", "annotations": [slow, "^(true|yes)$"], "stages": ["prestart"]})
@@ -208,7 +208,7 @@ def test_a_pattern_whose_program_is_large_is_named_with_its_place(node: Node) ->
     assert b.startswith("one/b.json: the pattern '.{0,1000}x|^(true|yes)$' has ")
 
 
-def test_a_key_of_a_runtime_that_is_not_there_is_named(node: Node) -> None:
+def test_a_key_of_a_runtime_that_is_not_there_is_named(node: Checked) -> None:
     node.write(X, HOOK | {"when": {"annotations": {"^io\\.kubernetes\\.container\\.name$": "^web$", ".*": "x"}}})
     hint = "io.kubernetes.container.name is a key of CRI-O; containerd has io.kubernetes.cri.container-name"
     for runtime, told in (("CRI-O", False), ("containerd", True)):

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from .conftest import HOOK, Node
+from .conftest import HOOK, Checked
 
 # fmt: off
 FAULTS: dict[str, list[str]] = {
@@ -30,7 +30,7 @@ FAULTS: dict[str, list[str]] = {
 # fmt: on
 
 
-def test_every_fault_of_conf_json_has_its_line_and_column(node: Node) -> None:
+def test_every_fault_of_conf_json_has_its_line_and_column(node: Checked) -> None:
     for text, problems in FAULTS.items():
         node.write("conf.json", text)
         assert node.problems() == problems, text
@@ -44,7 +44,7 @@ def test_every_fault_of_conf_json_has_its_line_and_column(node: Node) -> None:
     assert node.problems() == ["conf.json: Too many levels of symbolic links"]
 
 
-def test_what_the_original_client_tolerated_is_noted_and_never_called_unused(node: Node) -> None:
+def test_what_the_original_client_tolerated_is_noted_and_never_called_unused(node: Checked) -> None:
     node.write("conf.json", '{"Version": "0.1", "plugins": []} trailing')
     assert node.part("legacy plugins") == [
         "note conf.json:1:13: Version is read as 'version', but not by everybody",
@@ -60,7 +60,7 @@ def test_what_the_original_client_tolerated_is_noted_and_never_called_unused(nod
     assert node.code == 0
 
 
-def test_a_program_that_cannot_be_started_is_a_problem(node: Node) -> None:
+def test_a_program_that_cannot_be_started_is_a_problem(node: Checked) -> None:
     types = ["good", "none", "data", "script", "text", "/no/such", "directory"]
     node.write("conf.json", {"plugins": [{"type": type_} for type_ in types]})
     node.program("good")
@@ -79,7 +79,7 @@ def test_a_program_that_cannot_be_started_is_a_problem(node: Node) -> None:
     ]
 
 
-def test_what_is_odd_about_a_plugin_that_can_be_started_is_noted(node: Node) -> None:
+def test_what_is_odd_about_a_plugin_that_can_be_started_is_noted(node: Checked) -> None:
     """A second entry that an installer has appended; a type that only the system has a program for; other events."""
     node.write("conf.json", {"plugins": [{"type": "a", "conf": {}}, {"type": "sh"}, {"type": "b"}, {"type": "a"}]})
     node.program("a")
@@ -100,7 +100,7 @@ def test_what_is_odd_about_a_plugin_that_can_be_started_is_noted(node: Node) -> 
 
 
 @pytest.fixture
-def whole(node: Node) -> Node:
+def whole(node: Checked) -> Checked:
     """A node with a plugin and two hooks."""
     node.program("konfine")
     node.write("conf.json", {"plugins": [{"type": "konfine"}, {"type": "absent"}]})
@@ -119,7 +119,7 @@ PLACES = {
 }
 
 
-def test_what_is_world_writable_is_a_problem_of_what_needs_it(whole: Node) -> None:
+def test_what_is_world_writable_is_a_problem_of_what_needs_it(whole: Checked) -> None:
     before = whole.problems()
     for name, problem in PLACES.items():
         place = whole.folder / name
@@ -135,7 +135,7 @@ def test_what_is_world_writable_is_a_problem_of_what_needs_it(whole: Node) -> No
     assert whole("-config", str(own))[1] == "PROBLEM other.yaml: other.yaml is world-writable"
 
 
-def test_what_a_group_can_write_is_a_note_for_each_place_and_no_problem(whole: Node) -> None:
+def test_what_a_group_can_write_is_a_note_for_each_place_and_no_problem(whole: Checked) -> None:
     program = whole.program("hook", "#!/usr/bin/env shell\n")
     whole.write("one/a.json", {**HOOK, "hook": {"path": str(program), "env": [f"PATH={whole.folder}/bin"]}})
     whole.program("shell")
@@ -148,9 +148,7 @@ def test_what_a_group_can_write_is_a_note_for_each_place_and_no_problem(whole: N
     assert whole.part("trust") == [f"note {name} is writable for group {os.getegid()}" for name in places]
 
 
-def test_another_list_where_installers_of_plugins_look_is_noted(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("cli.check.plugins", "legacy.sandboxes"):
-        monkeypatch.setattr(f"v010_adapter.{module}.DEFAULT_CONF_JSON", str(node.folder / "shared.json"))
+def test_another_list_where_installers_of_plugins_look_is_noted(node: Checked) -> None:
     node.write("conf.json", {"plugins": []})
     noted = (
         "note shared.json: another list, whose plugins the adapter does not run; "

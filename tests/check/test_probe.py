@@ -8,11 +8,11 @@ import os
 
 import pytest
 
-from tests.test_outputs import Terminal
-from tests.waiting import limit
+from tests.rig.command import Terminal
+from tests.rig.waiting import limit
 from v010_adapter.cli.check import probe
 
-from .conftest import Node
+from .conftest import Checked
 
 WAITS = 'read -r line; [ "$line" ] || exit 1; echo "{}"'
 
@@ -24,7 +24,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "END", 60.0)
 
 
-def verdict(node: Node, script: str, *words: str) -> list[str]:
+def verdict(node: Checked, script: str, *words: str) -> list[str]:
     node.program("plugin", f"#!/bin/sh\necho run >> {node.folder}/runs\n{script}\n")
     node.write("own.yaml", node.settings)
     lines = node("-config", str(node.folder / "own.yaml"), "-probe", "plugin", *(words or ("-yes",)))
@@ -38,7 +38,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("brief")
-def test_a_plugin_that_waits_and_fails_without_a_request_may_stand_by(node: Node) -> None:
+def test_a_plugin_that_waits_and_fails_without_a_request_may_stand_by(node: Checked) -> None:
     """So may one whose result is an error, and one that ends by a signal."""
     for script in (WAITS, 'read -r line; echo \'{"error": "no request"}\'', "read -r line; kill -9 $$"):
         said = "ok plugin: may stand by: it waits for its request, and fails without one"
@@ -61,7 +61,7 @@ AGAINST = {
 }
 
 
-def test_each_reason_against_it_is_a_problem(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_reason_against_it_is_a_problem(node: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
     for script, faults in AGAINST.items():
         monkeypatch.setattr(probe, "WAIT", 0.01 if "before" not in faults[0] else 60.0)
         assert verdict(node, script) == [f"PROBLEM plugin: {fault}: it must not stand by" for fault in faults]
@@ -72,7 +72,7 @@ def test_each_reason_against_it_is_a_problem(node: Node, monkeypatch: pytest.Mon
 
 
 @pytest.mark.usefixtures("brief")
-def test_a_plugin_that_does_not_end_is_killed_with_its_children(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_that_does_not_end_is_killed_with_its_children(node: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "END", 0.1)
     held = node.folder / "held"
     os.mkfifo(held)
@@ -85,7 +85,7 @@ def test_a_plugin_that_does_not_end_is_killed_with_its_children(node: Node, monk
 
 
 @pytest.mark.usefixtures("brief")
-def test_it_must_be_confirmed_at_a_terminal_or_by_a_flag(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_must_be_confirmed_at_a_terminal_or_by_a_flag(node: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
     question = "This runs plugin twice, without a request. Continue? [y/N] "
     stdins = [*((Terminal(answer), question) for answer in ("\n", "n\n", "")), (io.StringIO("y\n"), ""), (None, "")]
     for stdin, asked in stdins:

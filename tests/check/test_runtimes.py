@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.sockets import bind
+from tests.rig.sockets import bind
 from v010_adapter.cli.check import runtimes
-from v010_adapter.legacy import sandboxes as sandboxes_module
 
-from .conftest import HOOK, REQUIRED, REQUIRED_OF_CRIO, Node
+from .conftest import HOOK, REQUIRED, REQUIRED_OF_CRIO, Checked
 
 REAL = Path(__file__).parent / "configurations"
 """Default configurations that the runtimes print themselves, CRI-O's without its comments."""
@@ -27,7 +26,7 @@ CRIO_HINT = "to switch it on: enable_nri = true under [crio.nri] in crio.conf.d/
 CRIO_OFF = f"PROBLEM crio.conf: CRI-O: NRI is off; {CRIO_HINT}"
 
 
-def told(node: Node, file: str) -> list[str]:
+def told(node: Checked, file: str) -> list[str]:
     """What is said of a runtime's configuration."""
     node.write("containerd" if file == "config.toml" else "CRI-O", "")
     return [line for line in node.part("runtime") if f" {file}:" in line]
@@ -36,7 +35,7 @@ def told(node: Node, file: str) -> list[str]:
 # ---- whether NRI is on
 
 
-def test_containerds_switch_decides_else_its_version(node: Node) -> None:
+def test_containerds_switch_decides_else_its_version(node: Checked) -> None:
     for text, said in (
         ("", UNKNOWN),
         ("version = 2", UNKNOWN),
@@ -54,7 +53,7 @@ def test_containerds_switch_decides_else_its_version(node: Node) -> None:
     assert told(node, "config.toml") == [UNKNOWN.replace("NRI is", "there is no such file; NRI is", 1)]
 
 
-def test_what_containerd_imports_overrides_and_adds_disabled_plugins(node: Node) -> None:
+def test_what_containerd_imports_overrides_and_adds_disabled_plugins(node: Checked) -> None:
     """As containerd 2.4.2 merges files: measured with its own LoadConfig."""
     for pattern in (f"{node.folder}/more/*.toml", "more/*.toml", "./more/.a.toml"):
         imports = f"imports = ['{pattern}', 'missing.toml', 'more/b.toml', 'more/c.toml']\n"
@@ -68,7 +67,7 @@ def test_what_containerd_imports_overrides_and_adds_disabled_plugins(node: Node)
     assert told(node, "config.toml") == [DISABLED.replace("in config", "in more/b")]
 
 
-def test_crios_drop_ins_override_in_the_order_of_their_paths(node: Node) -> None:
+def test_crios_drop_ins_override_in_the_order_of_their_paths(node: Checked) -> None:
     assert told(node, "crio.conf") == [f"note crio.conf: CRI-O: NRI is on since CRI-O 1.30, off before; {CRIO_HINT}"]
     node.write("crio.conf", "[crio.nri]\nenable_nri = false")
     assert told(node, "crio.conf") == [CRIO_OFF]
@@ -86,7 +85,7 @@ JOINING = {
 }
 
 
-def test_who_cannot_join_and_where_plugins_are_is_said(node: Node) -> None:
+def test_who_cannot_join_and_where_plugins_are_is_said(node: Checked) -> None:
     for file, (runtime, table, connections, plugins) in JOINING.items():
         node.write(file, f"{table}\n{connections} = false\n{plugins} = '{node.folder}/plugins'")
         assert told(node, file) == [f"ok {file}: {runtime}: NRI is on"]
@@ -116,7 +115,7 @@ MISPLACED = [
 ]
 
 
-def test_the_runtimes_own_defaults_are_understood_and_timeouts_in_the_wrong_place_named(node: Node) -> None:
+def test_the_runtimes_own_defaults_are_understood_and_timeouts_in_the_wrong_place_named(node: Checked) -> None:
     for default, table, before, key, place, right in MISPLACED:
         runtime, file = ("CRI-O", "crio.conf") if "crio" in place else ("containerd", "config.toml")
         text = (REAL / default).read_text()
@@ -143,14 +142,14 @@ CRIO_NOT_LISTED = f"{CRIO_CREATED}nri_validator_required_plugins does not list i
 
 
 @pytest.fixture
-def needed(node: Node) -> Node:
+def needed(node: Checked) -> Checked:
     """A node with a hook, so that the adapter matters."""
     node.write("one/a.json", HOOK)
     node.settings["hooks"]["enabled"] = True
     return node
 
 
-def test_both_settings_of_the_validator_decide(needed: Node) -> None:
+def test_both_settings_of_the_validator_decide(needed: Checked) -> None:
     for old, new, expected in (
         ("", "", REQUIRES),
         (REQUIRED, "", NOT_LISTED),
@@ -180,14 +179,14 @@ def test_both_settings_of_the_validator_decide(needed: Node) -> None:
         assert said in told(needed, "crio.conf")
 
 
-def test_the_required_names_are_those_of_the_links(needed: Node) -> None:
+def test_the_required_names_are_those_of_the_links(needed: Checked) -> None:
     (needed.folder / "plugins/10-bridge").symlink_to(needed.program("v010-adapter"))
     for name, expected in (("v010-adapter", NOT_LISTED), ("bridge", REQUIRES), ("10-bridge", REQUIRES)):
         needed.write("config.toml", REQUIRED.replace("v010-adapter", name))
         assert told(needed, "config.toml")[1:] == [expected]
 
 
-def test_a_file_that_cannot_be_understood_or_read_is_named(needed: Node) -> None:
+def test_a_file_that_cannot_be_understood_or_read_is_named(needed: Checked) -> None:
     needed.write("config.toml", "imports = ['more.toml']\n" + REQUIRED)
     wrong = ["plugins = 3", f"{TABLE}default_validator = 3", f"{TABLE}default_validator = 'abc'", "imports = [3]"]
     for text, reason in (
@@ -213,13 +212,13 @@ def test_a_file_that_cannot_be_understood_or_read_is_named(needed: Node) -> None
 # ---- what is to be expected of the runtimes
 
 
-def caveats(node: Node) -> list[str]:
+def caveats(node: Checked) -> list[str]:
     """What is said of runtimes, but whether NRI is on, and what versions leak."""
     notes = [line.removeprefix("note ") for line in node.part("runtime")[1:] if line.startswith("note ")]
     return [note for note in notes if "NRI is" not in note and runtimes.LEAK not in note]
 
 
-def with_plugins(node: Node, **plugins: dict[str, str]) -> None:
+def with_plugins(node: Checked, **plugins: dict[str, str]) -> None:
     node.program("a")
     node.write("conf.json", {"plugins": [{"type": "a"}]})
     node.settings["legacy"]["plugins"] = plugins
@@ -228,7 +227,7 @@ def with_plugins(node: Node, **plugins: dict[str, str]) -> None:
 CRIO_STARTS = "CRI-O: a failed create fails a pod, but a container starts all the same, with a warning in its log"
 
 
-def test_where_a_failure_is_only_a_warning_that_is_said(node: Node) -> None:
+def test_where_a_failure_is_only_a_warning_that_is_said(node: Checked) -> None:
     assert caveats(node) == []
     with_plugins(node)
     assert caveats(node) == [CRIO_STARTS]
@@ -238,7 +237,7 @@ def test_where_a_failure_is_only_a_warning_that_is_said(node: Node) -> None:
     assert caveats(node) == [CRIO_STARTS]
 
 
-def test_of_the_runtimes_that_are_there_or_else_of_those_that_are_configured_is_told(node: Node) -> None:
+def test_of_the_runtimes_that_are_there_or_else_of_those_that_are_configured_is_told(node: Checked) -> None:
     with_plugins(node)
     for socket_of, told in (("containerd", []), ("CRI-O", [CRIO_STARTS])):
         node.write(socket_of, "")
@@ -254,7 +253,7 @@ def test_of_the_runtimes_that_are_there_or_else_of_those_that_are_configured_is_
     assert node.code == 0
 
 
-def test_a_validator_that_rejects_hooks_is_a_problem_where_hooks_are(node: Node) -> None:
+def test_a_validator_that_rejects_hooks_is_a_problem_where_hooks_are(node: Checked) -> None:
     (node.folder / "crio.conf").unlink()
     node.write("config.toml", f"{REQUIRED}reject_oci_hook_adjustment = true\n")
     with_plugins(node)
@@ -273,47 +272,41 @@ SANDBOXES = {
 
 @pytest.mark.parametrize(("sandboxes", "so"), SANDBOXES.items())
 def test_who_runs_plugins_for_pods_is_said(
-    node: Node, sandboxes: str, so: str, monkeypatch: pytest.MonkeyPatch
+    node: Checked, sandboxes: str, so: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_plugins(node)
     node.settings["legacy"] |= {"sandboxes": sandboxes, "onFailure": "ignore"}
     assert caveats(node) == []  # this conf.json is not the one that containerd reads
-    for module in (runtimes, sandboxes_module):
-        monkeypatch.setattr(module, "DEFAULT_CONF_JSON", str(node.folder / "conf.json"))
+    shared = (node.folder / "conf.json").rename(node.folder / "shared.json")
+    node.settings["legacy"]["config"] = str(shared)
     runs = f"from 2.0 on it runs the plugins there for pods itself, {so}"
     of_containerd = node.write("containerd", "")
-    unread = "if its executable contains conf.json (here it cannot be read: Connection refused)"
+    unread = "if its executable contains shared.json (here it cannot be read: Connection refused)"
     assert caveats(node) == [f"containerd: {unread}, {runs}", f"containerd: {runtimes.DEPRECATED}"][: 2 * bool(so)]
     of_containerd.unlink()
     with socket.socket(socket.AF_UNIX) as listener:
         bind(listener, of_containerd)
         listener.listen()
-        none = "its executable does not contain conf.json: it runs no plugins for pods, the adapter does"
+        none = "its executable does not contain shared.json: it runs no plugins for pods, the adapter does"
         assert caveats(node) == [f"containerd: {none}", f"containerd: {runtimes.DEPRECATED}"][: 2 * bool(so)]
         monkeypatch.setattr(runtimes, "names_conf_json", lambda pid: pid == os.getpid())
-        assert (
-            caveats(node)
-            == [
-                f"containerd: its executable contains conf.json: {runs}",
-                f"containerd: {runtimes.DEPRECATED}",
-            ][: 2 * bool(so)]
-        )
+        contained = f"its executable contains shared.json: {runs}"
+        assert caveats(node) == [f"containerd: {contained}", f"containerd: {runtimes.DEPRECATED}"][: 2 * bool(so)]
 
 
 def test_a_program_that_containerd_runs_in_place_of_the_adapters_is_named(
-    node: Node, monkeypatch: pytest.MonkeyPatch
+    node: Checked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """containerd searches PATH first, as the original client did (client.go: New, invokePlugin)."""
     whole = node.program("b")
-    node.write("conf.json", {"plugins": [{"type": "a"}, {"type": str(whole)}, {"type": "c"}, {"type": "a"}]})
+    plugins = [{"type": "a"}, {"type": str(whole)}, {"type": "c"}, {"type": "a"}]
+    node.settings["legacy"]["config"] = str(node.write("shared.json", {"plugins": plugins}))
     node.listen("containerd")
-    for module in (runtimes, sandboxes_module):
-        monkeypatch.setattr(module, "DEFAULT_CONF_JSON", str(node.folder / "conf.json"))
     for name in ("a", "../system/a", "../system/b"):
         node.program(name)
     monkeypatch.setattr(runtimes, "SYSTEM_PATH", str(node.folder / "system"))
     monkeypatch.setattr(runtimes, "names_conf_json", lambda _: True)
-    named = "containerd: for pods it runs system/a as a, not bin/a: write the whole path into conf.json"
+    named = "containerd: for pods it runs system/a as a, not bin/a: write the whole path into shared.json"
     assert [line for line in caveats(node) if "not bin/" in line] == [named]
     node.settings["legacy"]["sandboxes"] = "never"
     assert named not in caveats(node)
@@ -330,7 +323,7 @@ def test_a_program_that_containerd_runs_in_place_of_the_adapters_is_named(
     ],
 )
 def test_a_containerd_that_does_not_start_after_refused_pods_is_named_by_its_version(
-    node: Node, monkeypatch: pytest.MonkeyPatch, version: str, leaks: bool
+    node: Checked, monkeypatch: pytest.MonkeyPatch, version: str, leaks: bool
 ) -> None:
     with_plugins(node)
     told = f"containerd github.com/containerd/containerd/v2 {version} 0123abc" if version else "no containerd"
@@ -343,7 +336,7 @@ def test_a_containerd_that_does_not_start_after_refused_pods_is_named_by_its_ver
 
 
 def test_it_is_noted_that_a_runtime_in_another_pid_namespace_has_its_containers_not_held(
-    node: Node, monkeypatch: pytest.MonkeyPatch
+    node: Checked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_plugins(node)
     node.listen("containerd")
@@ -355,14 +348,14 @@ def test_it_is_noted_that_a_runtime_in_another_pid_namespace_has_its_containers_
     assert said not in node.part("runtime")
 
 
-def test_a_socket_whose_process_has_ended_serves_nothing(node: Node) -> None:
+def test_a_socket_whose_process_has_ended_serves_nothing(node: Checked) -> None:
     node.listen("nri.sock")
     assert "ok nri.sock: a runtime serves NRI here" in node.part("runtime")
     node.sockets.close()
     assert "note nri.sock: no process listens: no runtime serves NRI here" in node.part("runtime")
 
 
-def test_settings_and_events_without_effect_and_docker_are_noted(node: Node) -> None:
+def test_settings_and_events_without_effect_and_docker_are_noted(node: Checked) -> None:
     node.settings["runtime"]["failRequest"] = True
     assert caveats(node) == [runtimes.FAIL_REQUEST]
     node.settings["runtime"]["failRequest"] = False

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 from nri.testing import FLAVOURS, Flavour
 from nri.testing.contract import Launched, Report, Verdict, judge
-from tests.runtime.fixtures import Plugins
-from tests.waiting import LIMIT
+from tests.rig.brief import CI
+from tests.rig.embedded import Plugins
+from tests.rig.waiting import LIMIT
 
 NEWEST = "containerd/2.4.2"
-CI = bool(os.environ.get("CI"))
-RUNTIMES = list(FLAVOURS) if CI else [NEWEST, "cri-o/1.34.0"]
-"""Those under which all rules are tried: a person waits for two of them, ..."""
-EXECUTED = RUNTIMES if CI else RUNTIMES[-1:]
-"""... and for one if the plugin is executed: that one has the rules of CRI-O, too."""
+RUNTIMES = list(FLAVOURS) if CI else ["cri-o/1.34.0"]
+"""Those under which all rules are tried: a person waits for one, which has the rules of CRI-O, too."""
 WITH_0_11, WITH_CRIO = "containerd/2.2.1", "cri-o/1.36.3"
 
 SOUND = """

@@ -9,10 +9,9 @@ import pytest
 from nri.testing import Late, launch
 from nri.testing.contract import ending, joining, requests, starts, watched
 from nri.testing.plugin import Plugin
-from tests.runtime.fixtures import forked, plugins
-from tests.runtime.simulation import simulate
-
-from .broken import CI
+from tests.rig.brief import CI
+from tests.rig.embedded import forked, plugins
+from tests.rig.simulation import simulate
 
 __all__ = ["plugins", "simulate"]
 

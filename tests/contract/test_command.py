@@ -14,13 +14,14 @@ import pytest
 from nri.testing import FLAVOURS, Flavour
 from nri.testing.contract import RULES, Report, Source, judge
 from nri.testing.contract.requests import Call
-from tests.runtime.fixtures import ROOT, Plugins
-from tests.runtime.simulation import Simulate
+from tests.rig.brief import CI
+from tests.rig.embedded import ROOT, Plugins
+from tests.rig.simulation import Simulate
+from tests.rig.waiting import LIMIT
 from tests.runtime.test_simulate import MANIFEST
-from tests.waiting import LIMIT
 from v010_adapter.cli.simulate import contract as command
 
-from .broken import BROKEN, CI, WITH_CRIO, sound
+from .broken import BROKEN, WITH_CRIO, sound
 
 
 @pytest.fixture

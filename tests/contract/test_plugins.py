@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import socket
-import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
@@ -16,13 +15,14 @@ from nri import Context, Plugin, api
 from nri.testing.contract import External, Launched, Report, Result, Running, ending, judge, starts
 from nri.testing.launch import PluginFile
 from nri.testing.node import Node
-from tests.interpreter import PYTHON
 from tests.peers.harness import require
-from tests.processes import Fifo
-from tests.runtime.fixtures import ROOT, Plugins
+from tests.rig.brief import CI, few
+from tests.rig.embedded import ROOT, Plugins, detached
+from tests.rig.interpreter import PYTHON
+from tests.rig.programs import Fifo
 from v010_adapter.cli.simulate import trial
 
-from .broken import CI, EXECUTED, NEWEST, RUN, named, of, patient, sound
+from .broken import NEWEST, RUN, RUNTIMES, named, of, patient, sound
 
 # ---- plugins that connect by themselves
 
@@ -45,7 +45,7 @@ os.environ["NRI_PLUGIN_SOCKET"] = str(trunk.detach())
 def external(plugins: Plugins, source: str, otherwise: str = "sys.exit(1)") -> Report:
     """Judges a plugin that connects to a socket."""
     path = plugins.write("10-a", CONNECTS.format(otherwise=otherwise) + source)
-    return judge(External(Path(f"{path}.sock"), partial(subprocess.Popen, [path])), patient())
+    return judge(External(Path(f"{path}.sock"), partial(detached, path)), patient())
 
 
 def test_a_plugin_that_connects_by_itself(plugins: Plugins) -> None:
@@ -120,7 +120,7 @@ class Injector(Plugin):
         return api.CreateContainerResponse(adjust=adjust)
 
 
-@pytest.mark.parametrize("nri_runtime", ["cri-o/1.34.0", NEWEST][: 2 if CI else 1], indirect=True)
+@pytest.mark.parametrize("nri_runtime", few(["cri-o/1.34.0", NEWEST], 1), indirect=True)
 def test_the_fixture_judges_a_class_and_a_file(nri_runtime: Node, tmp_path: Path) -> None:
     nri_runtime.played = patient(f"{nri_runtime.flavour.name}/{nri_runtime.flavour.version.removeprefix('v')}")
     assert nri_runtime.contract(Injector).failures == []
@@ -165,13 +165,13 @@ def test_a_go_plugin_that_stays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("executed")
-@pytest.mark.parametrize("name", EXECUTED)
+@pytest.mark.parametrize("name", RUNTIMES)
 def test_a_plugin_made_of_upstreams_stub_keeps_all_rules(name: str) -> None:
     assert named(judge(go("idle", "idle"), patient(name))) == []
 
 
 @pytest.mark.usefixtures("executed")
-@pytest.mark.parametrize("name", EXECUTED)
+@pytest.mark.parametrize("name", RUNTIMES)
 def test_the_adapter_keeps_all_rules(name: str, tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.write_text('#!/bin/sh\necho \'{"spec": {"process": {"env": ["TZ=UTC"]}}}\'\n')
@@ -183,8 +183,8 @@ def test_the_adapter_keeps_all_rules(name: str, tmp_path: Path) -> None:
 
 
 EXAMPLES = sorted([*ROOT.glob("examples/*.py"), *ROOT.glob("examples/cookbook/*.py")])
-BRIEF = ("limits", "nice")
-"""Those for which a person waits, one by a file of its own, one by an answer."""
+BRIEF = ("nice",)
+"""What a person waits for."""
 CONFIG = {"devices": "allowed = {}"}
 FILES = {"limits": "[small]\ncpu_shares = 2\nmemory = 1000000\n"}
 """What examples read that have a file of their own, the flag -file."""

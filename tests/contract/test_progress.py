@@ -17,9 +17,10 @@ from nri import Context, Plugin, Update, api
 from nri.errors import CallError, NRIError
 from nri.testing.contract import RULES, SITUATIONS, Launched, Result, judge
 from nri.testing.node import Node
-from tests.runtime.fixtures import Plugins
-from tests.runtime.simulation import Simulate
-from tests.waiting import LIMIT, running
+from tests.rig.command import Terminal
+from tests.rig.embedded import Plugins
+from tests.rig.simulation import Simulate
+from tests.rig.waiting import LIMIT, running
 
 from .broken import of, patient, sound
 
@@ -36,11 +37,6 @@ def test_each_situation_is_told_before_it_is_played(plugins: Plugins) -> None:
     told.clear()
     judged("sys.exit(1)")
     assert told == [(1, "registers")], "the others are not played to a plugin that does not join"
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def test_a_terminal_sees_how_far_the_command_is_and_that_the_plugin_is_started_for_real(
@@ -87,6 +83,7 @@ def pytest_prints(folder: Path, *, on_terminal: bool) -> str:
     return printed.decode()
 
 
+@pytest.mark.ci
 def test_pytest_shows_how_far_a_contract_is_on_a_terminal_only(tmp_path: Path) -> None:
     shown = pytest_prints(tmp_path, on_terminal=True)
     assert f"\rcontract: 1 of {SITUATIONS}: registers" in shown

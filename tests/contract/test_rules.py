@@ -13,7 +13,7 @@ import pytest
 from nri.testing.contract import RULES, Launched, Result, ending, judge, watched
 from nri.testing.contract.requests import pod_life
 from nri.wire import Request
-from tests.runtime.fixtures import Plugins
+from tests.rig.embedded import Plugins
 
 from .broken import ADJUST, BROKEN, NEWEST, RUNTIMES, UNDER, WANTED, WITH_CRIO, judged, named, of, patient, sound
 

@@ -6,7 +6,7 @@ import pytest
 
 from nri.wire import Code
 
-from .harness import Node, patched, start, stop
+from ..rig.machine import Machine, patched, start, stop
 
 WRONG = """\
 legacy:
@@ -23,7 +23,7 @@ OF_RUNTIME = "ERROR configuration from the runtime"
 IGNORED = "(ignored)"
 
 
-def test_of_file_and_runtimes_text_one_counts_and_its_errors_are_told(node: Node, subtests: pytest.Subtests) -> None:
+def test_of_file_and_runtimes_text_one_counts_and_its_errors_are_told(node: Machine, subtests: pytest.Subtests) -> None:
     """tests/test_settings.py has every text."""
     config = node.path / "adapter.yaml"
     command = patched(f"settings.DEFAULT_PATH = {str(config)!r}")
@@ -48,7 +48,7 @@ def test_of_file_and_runtimes_text_one_counts_and_its_errors_are_told(node: Node
 
 
 @pytest.mark.parametrize(("on_failure", "code"), [("fail", Code.UNKNOWN), ("ignore", Code.OK)])
-def test_with_a_wrong_list_of_plugins_it_runs_no_other_list(node: Node, on_failure: str, code: Code) -> None:
+def test_with_a_wrong_list_of_plugins_it_runs_no_other_list(node: Machine, on_failure: str, code: Code) -> None:
     """Creates end as with a broken list."""
     node.configure("good")
     place = f"settings.DEFAULT_PATH = {str(node.file({'config': 'conf.json', 'onFailure': on_failure}))!r}"

@@ -12,7 +12,7 @@ from nri import api
 from nri.events import mask
 from nri.wire import Code
 
-from .harness import POD, Node, container, create, listed, start
+from ..rig.machine import POD, Machine, container, create, listed, start
 
 USUAL = mask(
     ["RunPodSandbox", "StartContainer", "StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"]
@@ -22,7 +22,7 @@ CREATIONS_ONLY = "legacy plugins run at CreateContainer or not at all"
 DOCKER_OFF, CRIO_OFF = "hooks are off: Docker refuses", "hooks are off: CRI-O injects"
 
 
-def test_the_events_that_plugins_are_configured_for_are_asked_for_where_the_runtime_knows_them(node: Node) -> None:
+def test_the_events_that_plugins_are_configured_for_are_asked_for_where_the_runtime_knows_them(node: Machine) -> None:
     for events, nri in (([], "v0.12.5"), (["UpdateContainer", "PostStartContainer", "UpdatePodSandbox"], "v0.12.5")):
         daemon = node.spawn().handshake(node.settings({"plugins": {"a": {"events": events}}}), nri=nri)
         assert daemon.configured.events == USUAL | mask(events)
@@ -42,7 +42,7 @@ def test_the_events_that_plugins_are_configured_for_are_asked_for_where_the_runt
     ],
 )
 def test_creations_are_asked_for_where_hooks_are_ours_to_inject(
-    node: Node, enabled: object, runtime: str, asked: bool, lines: list[str]
+    node: Machine, enabled: object, runtime: str, asked: bool, lines: list[str]
 ) -> None:
     daemon = node.spawn().handshake(node.settings(hooks={"enabled": enabled}), name=runtime)
     assert bool(daemon.configured.events & CREATIONS) is asked
@@ -54,7 +54,7 @@ def test_creations_are_asked_for_where_hooks_are_ours_to_inject(
 # ---- hooks
 
 
-def test_hooks_are_injected_a_change_counts_for_the_next_container_and_bad_files_are_named(node: Node) -> None:
+def test_hooks_are_injected_a_change_counts_for_the_next_container_and_bad_files_are_named(node: Machine) -> None:
     folder = node.hook("one", "/bin/true", "createRuntime", "poststop")
     (folder / "bad.json").write_text('{"version": "1.0.0",')
     daemon = node.launch(hooks={"directories": [str(folder)]})
@@ -72,7 +72,7 @@ def test_hooks_are_injected_a_change_counts_for_the_next_container_and_bad_files
     node.still_serves(daemon)
 
 
-def test_legacy_plugins_come_first_then_hooks_then_precreate_hooks(node: Node) -> None:
+def test_legacy_plugins_come_first_then_hooks_then_precreate_hooks(node: Machine) -> None:
     """Hooks are matched on the container as it came: one for what a plugin adds does not match."""
     patch = {"spec": {"process": {"env": ["A=2", "B=1"]}, "annotations": {"added": "y"}}}
     node.plugin("first", node.record("first", json.dumps(patch)))
@@ -99,7 +99,7 @@ def test_legacy_plugins_come_first_then_hooks_then_precreate_hooks(node: Node) -
     node.still_serves(daemon)
 
 
-def test_a_precreate_hook_that_fails_fails_the_creation_by_name_where_it_is_enabled(node: Node) -> None:
+def test_a_precreate_hook_that_fails_fails_the_creation_by_name_where_it_is_enabled(node: Machine) -> None:
     """On CRI-O, which announces no end of it, the plugins before get their delete after the answer."""
     node.configure("good")
     folder = node.hook("bad", "/bin/false", "precreate")
@@ -116,7 +116,7 @@ def test_a_precreate_hook_that_fails_fails_the_creation_by_name_where_it_is_enab
     daemon.logged("bad.json", "the stage 'precreate' is not enabled")
 
 
-def test_sigterm_lets_a_precreate_hook_be_finished(node: Node) -> None:
+def test_sigterm_lets_a_precreate_hook_be_finished(node: Machine) -> None:
     gate = node.slow()
     node.plugin("slow", gate.script.join(("IFS= read -r spec; ", "; printf '%s' \"${spec%%A=1*}A=2${spec#*A=1}\"")))
     folder = node.hook("slow", node.bin / "slow", "precreate")
@@ -134,7 +134,7 @@ def test_sigterm_lets_a_precreate_hook_be_finished(node: Node) -> None:
     assert daemon.ended() == 0
 
 
-def test_updates_that_no_answer_can_carry_are_asked_for(node: Node) -> None:
+def test_updates_that_no_answer_can_carry_are_asked_for(node: Machine) -> None:
     wish = {"updates": [{"id": "c0", "resources": {"cpu": {"shares": 2}}}]}
     node.plugin("asks", node.record("asks", json.dumps(wish)))
     node.configure("asks")
@@ -148,7 +148,7 @@ def test_updates_that_no_answer_can_carry_are_asked_for(node: Node) -> None:
 # ---- metadata
 
 
-def test_annotations_under_the_prefix_of_metadata_are_the_adapters_alone(node: Node) -> None:
+def test_annotations_under_the_prefix_of_metadata_are_the_adapters_alone(node: Machine) -> None:
     """Whether or not a plugin or a hook is there; without a prefix, nobody's."""
     request = create("c1", {"nri.example.com/a.cpus": "all", "nri.example.com/other": "x", "nri.example.com": "y"})
     request.pod.annotations.update({"nri.example.com/pod": "z"})
@@ -197,7 +197,7 @@ OF_PODS = {
 
 
 @pytest.mark.parametrize("own", ["usual", "all"])
-def test_no_event_shows_a_plugin_annotations_under_the_prefix(node: Node, own: str) -> None:
+def test_no_event_shows_a_plugin_annotations_under_the_prefix(node: Machine, own: str) -> None:
     """Neither those that a pod brings, nor what a plugin has recorded: nobody can tell them apart any more."""
     node.configure("good")
     events = [*OF_PODS, *NEXT] if own == "all" else []
@@ -221,7 +221,7 @@ def test_no_event_shows_a_plugin_annotations_under_the_prefix(node: Node, own: s
                 assert request[part]["annotations"] == HONEST, request
 
 
-def test_what_runs_before_the_first_adapter_is_deleted_without_annotations_under_the_prefix(node: Node) -> None:
+def test_what_runs_before_the_first_adapter_is_deleted_without_annotations_under_the_prefix(node: Machine) -> None:
     node.configure("good")
     runs = listed("c1", api.CONTAINER_RUNNING)
     for brought in (runs.pods[0].annotations, runs.containers[0].annotations):

@@ -14,16 +14,16 @@ from google.protobuf.message import Message
 from nri import api
 from nri.wire import PLUGIN_SERVICE, Code, mux
 
-from ..processes import NO_PROCESS
-from .harness import Gate, Node, container, start, stop
-from .process import OVER, Daemon
+from ..rig.daemon import OVER, Daemon
+from ..rig.machine import Gate, Machine, container, start, stop
+from ..rig.processes import NO_PROCESS
 
 LONG_ERROR = "printf '{\"error\":\"'; head -c 70000 /dev/zero | tr '\\0' x; printf '\"}'"
 """A plugin whose error fills a socket after a few answers."""
 
 
 @pytest.fixture
-def gate(node: Node) -> Gate:
+def gate(node: Machine) -> Gate:
     """Where the plugin `slow` waits, the first of two in conf.json."""
     gate = node.slow()
     node.configure("slow", "good")
@@ -37,11 +37,11 @@ def begin(daemon: Daemon, gate: Gate) -> int:
     return call
 
 
-def finished(node: Node, *states: str) -> bool:
+def finished(node: Machine, *states: str) -> bool:
     return node.runs("slow") == node.runs() == [(state, "ctr") for state in states]
 
 
-def failed(node: Node, daemon: Daemon) -> list[int]:
+def failed(node: Machine, daemon: Daemon) -> list[int]:
     """Lets events fail whose answers nobody reads; returns their stream ids."""
     node.plugin("bad", LONG_ERROR)
     node.configure("bad")
@@ -55,7 +55,7 @@ def failed(node: Node, daemon: Daemon) -> list[int]:
 # ---- the runtime goes
 
 
-def test_when_the_runtime_goes_an_idle_daemon_ends_with_exit_code_0_though_answers_are_unread(node: Node) -> None:
+def test_when_the_runtime_goes_an_idle_daemon_ends_with_exit_code_0_though_answers_are_unread(node: Machine) -> None:
     for are_unread in (False, True):
         daemon = node.launch(by_process=True)
         if are_unread:
@@ -66,7 +66,7 @@ def test_when_the_runtime_goes_an_idle_daemon_ends_with_exit_code_0_though_answe
 
 
 @pytest.mark.parametrize("is_late", [False, True])
-def test_when_the_runtime_goes_what_is_under_way_is_finished(node: Node, gate: Gate, is_late: bool) -> None:
+def test_when_the_runtime_goes_what_is_under_way_is_finished(node: Machine, gate: Gate, is_late: bool) -> None:
     daemon = node.launch({"onFailure": "ignore"}, by_process=True)
     if is_late:
         daemon.serves(start("ctr"), timeout=OVER)
@@ -88,7 +88,7 @@ def test_when_the_runtime_goes_what_is_under_way_is_finished(node: Node, gate: G
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_an_idle_daemon_and_one_that_is_not_accepted(node: Node, number: signal.Signals) -> None:
+def test_a_signal_ends_an_idle_daemon_and_one_that_is_not_accepted(node: Machine, number: signal.Signals) -> None:
     daemon = node.launch()
     daemon.signal(number)
     assert daemon.ended() == 0
@@ -99,7 +99,7 @@ def test_a_signal_ends_an_idle_daemon_and_one_that_is_not_accepted(node: Node, n
     assert daemon.ended() == 0
 
 
-def test_sigterm_lets_the_event_in_hand_be_finished_and_answered_also_with_a_failure(node: Node, gate: Gate) -> None:
+def test_sigterm_lets_the_event_in_hand_be_finished_and_answered_also_with_a_failure(node: Machine, gate: Gate) -> None:
     node.plugin("good", node.record("good", '{"error":"no luck"}'))
     daemon = node.launch()
     call = begin(daemon, gate)
@@ -113,7 +113,7 @@ def test_sigterm_lets_the_event_in_hand_be_finished_and_answered_also_with_a_fai
 
 
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
-def test_a_second_signal_ends_the_daemon_at_once(node: Node, gate: Gate, second: signal.Signals) -> None:
+def test_a_second_signal_ends_the_daemon_at_once(node: Machine, gate: Gate, second: signal.Signals) -> None:
     """Whoever presses Ctrl-C twice does not want to wait for a plugin."""
     daemon = node.launch()
     call = begin(daemon, gate)
@@ -126,7 +126,9 @@ def test_a_second_signal_ends_the_daemon_at_once(node: Node, gate: Gate, second:
 
 
 @pytest.mark.parametrize("is_first", ["the runtime", "the signal"])
-def test_a_signal_and_the_end_of_the_runtime_let_the_chain_be_finished(node: Node, gate: Gate, is_first: str) -> None:
+def test_a_signal_and_the_end_of_the_runtime_let_the_chain_be_finished(
+    node: Machine, gate: Gate, is_first: str
+) -> None:
     daemon = node.launch()
     begin(daemon, gate)
     for is_signal in (False, True) if is_first == "the runtime" else (True, False):
@@ -142,7 +144,7 @@ def test_a_signal_and_the_end_of_the_runtime_let_the_chain_be_finished(node: Nod
     assert finished(node, "create")
 
 
-def test_a_plugin_that_never_ends_holds_up_the_end_no_longer_than_its_grace(node: Node, gate: Gate) -> None:
+def test_a_plugin_that_never_ends_holds_up_the_end_no_longer_than_its_grace(node: Machine, gate: Gate) -> None:
     daemon = node.launch(patch="daemon.GRACE = 0")
     call = daemon.send(start("ctr"))
     pid = gate.arrival()
@@ -153,7 +155,7 @@ def test_a_plugin_that_never_ends_holds_up_the_end_no_longer_than_its_grace(node
     assert node.runs() == []
 
 
-def test_sigterm_does_not_lose_answers_that_the_runtime_has_not_read_yet(node: Node) -> None:
+def test_sigterm_does_not_lose_answers_that_the_runtime_has_not_read_yet(node: Machine) -> None:
     daemon = node.launch()
     calls = failed(node, daemon)
     daemon.signal(signal.SIGTERM)
@@ -166,7 +168,7 @@ def test_sigterm_does_not_lose_answers_that_the_runtime_has_not_read_yet(node: N
 # ---- a connection that breaks the protocol, and pods that have ended
 
 
-def test_a_frame_that_is_oversized_costs_the_connection_when_the_chains_under_way_have_ended(node: Node) -> None:
+def test_a_frame_that_is_oversized_costs_the_connection_when_the_chains_under_way_have_ended(node: Machine) -> None:
     gate = node.slow()
     node.configure("slow")
     daemon = node.launch(by_process=True)
@@ -211,7 +213,7 @@ def life(number: int) -> list[Message]:
     ]
 
 
-def test_lives_of_pods_leave_no_object_behind(node: Node) -> None:
+def test_lives_of_pods_leave_no_object_behind(node: Machine) -> None:
     """None of the adapter's classes or a message, counted on SIGHUP. Cancelled timers are searched for now and then."""
     node.plugin("quick", "echo '{}'")
     node.configure("quick")

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from ..mounts import OWN_MOUNTS, require_mounts
-from ..waiting import running
-from .harness import Node, patched, start, stop
-from .process import COMMAND, Daemon, spawn
+from ..rig.daemon import COMMAND, Daemon, spawn
+from ..rig.machine import Machine, patched, start, stop
+from ..rig.mounts import OWN_MOUNTS, require_mounts
+from ..rig.waiting import running
 
 
 def after(shell: str, command: Sequence[str | Path] = (COMMAND,)) -> list[str | Path]:
@@ -27,7 +27,7 @@ def after(shell: str, command: Sequence[str | Path] = (COMMAND,)) -> list[str | 
 # ---- what it inherits
 
 
-def test_plugins_have_the_umask_022_and_the_daemons_limit_of_descriptors_and_the_daemon_more(node: Node) -> None:
+def test_plugins_have_the_umask_022_and_the_daemons_limit_of_descriptors_and_the_daemon_more(node: Machine) -> None:
     node.plugin("tells", f"(umask; ulimit -Sn) >'{node.path}/told'; echo '{{}}'")
     node.configure("tells")
     daemon = node.spawn(after("umask 0177; ulimit -Sn 100")).handshake(node.settings())
@@ -37,7 +37,7 @@ def test_plugins_have_the_umask_022_and_the_daemons_limit_of_descriptors_and_the
     assert soft == hard
 
 
-def test_a_kernel_that_lacks_what_programs_need_is_named_at_the_start(node: Node) -> None:
+def test_a_kernel_that_lacks_what_programs_need_is_named_at_the_start(node: Machine) -> None:
     daemon = node.launch(patch="import os; del os.pidfd_open")
     daemon.logged("ERROR no program can be run: pidfd_open (Linux 5.3) is missing or forbidden here: ", "pidfd_open")
 
@@ -53,7 +53,7 @@ def reload(daemon: Daemon) -> str:
     return line.partition("SIGHUP: ")[2]
 
 
-def test_sighup_has_the_configuration_read_again_names_what_needs_a_restart_and_what_is_wrong(node: Node) -> None:
+def test_sighup_has_the_configuration_read_again_names_what_needs_a_restart_and_what_is_wrong(node: Machine) -> None:
     config = node.file()
     daemon = node.spawn(patched(f"settings.DEFAULT_PATH = {str(config)!r}")).handshake()
     config.write_text("log: {level: debug}\nunheardOf: 1\n")
@@ -87,7 +87,7 @@ sys.exit(entry.main())
 
 
 def test_a_sighup_that_comes_while_the_daemon_starts_waits_until_it_has_started(
-    node: Node, listener: socket.socket
+    node: Machine, listener: socket.socket
 ) -> None:
     line: list[str | Path] = [sys.executable, "-c", HUNG_UP, "-config", node.file(), "-socket", node.path / "nri.sock"]
     daemon = spawn(line, node.state(), {})
@@ -97,7 +97,7 @@ def test_a_sighup_that_comes_while_the_daemon_starts_waits_until_it_has_started(
     node.still_serves(daemon.handshake())
 
 
-def test_sighup_says_so_where_the_runtime_has_sent_the_configuration(node: Node) -> None:
+def test_sighup_says_so_where_the_runtime_has_sent_the_configuration(node: Machine) -> None:
     daemon = node.launch()
     assert reload(daemon).startswith("the runtime has sent the configuration, and sends it again only when")
     node.still_serves(daemon)
@@ -108,7 +108,7 @@ def test_sighup_says_so_where_the_runtime_has_sent_the_configuration(node: Node)
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="entering a mount namespace needs root")
 
 
-def test_a_plugin_of_the_node_runs_among_the_nodes_files(node: Node, listener: socket.socket) -> None:
+def test_a_plugin_of_the_node_runs_among_the_nodes_files(node: Machine, listener: socket.socket) -> None:
     """The node has a plugin and its interpreter, the adapter's container neither.
 
     Each of the two needs modules and a conf.json, which the adapter finds where it is itself.
@@ -136,7 +136,7 @@ def test_a_plugin_of_the_node_runs_among_the_nodes_files(node: Node, listener: s
 
 
 @needs_root
-def test_a_namespace_that_cannot_be_used_ends_the_adapter_with_its_name(node: Node) -> None:
+def test_a_namespace_that_cannot_be_used_ends_the_adapter_with_its_name(node: Machine) -> None:
     daemon = node.external("-config", node.file(mountNamespace=f"{node.path}/absent"))
     assert daemon.ended() == 2
     assert daemon.log == [f"v010-adapter: mountNamespace: {node.path}/absent: No such file or directory"]

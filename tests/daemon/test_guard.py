@@ -11,16 +11,16 @@ from types import SimpleNamespace
 import pytest
 from google.protobuf.message import Message
 
-from tests.processes import gone, reaped
+from tests.rig.processes import gone, reaped
 from v010_adapter.daemon import guard
 from v010_adapter.daemon.guard import FIRST_WAIT, Launch
 
-from ..processes import children_of
-from .harness import Node, start, stop
-from .process import COMMAND, Daemon, spawn
+from ..rig.daemon import COMMAND, Daemon, spawn
+from ..rig.machine import Machine, start, stop
+from ..rig.processes import children_of
 
 
-def launch(node: Node, *, by_process: bool = False) -> Daemon:
+def launch(node: Machine, *, by_process: bool = False) -> Daemon:
     """Launches an adapter that only the runtime's text tells of the node's plugins, and of the socket."""
     node.configure("good")
     return node.launch(runtime={"socket": str(node.path / "nri.sock")}, by_process=by_process)
@@ -30,7 +30,7 @@ def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
-def test_a_killed_server_comes_back_as_an_external_plugin_each_time(node: Node, listener: socket.socket) -> None:
+def test_a_killed_server_comes_back_as_an_external_plugin_each_time(node: Machine, listener: socket.socket) -> None:
     daemon = launch(node)
     first = daemon.server
     daemon.serves(start("ctr"))
@@ -66,7 +66,7 @@ def test_a_kill_while_a_configuration_is_kept_leaves_the_last(monkeypatch: pytes
     os.close(launched.pidfd)
 
 
-def test_a_server_joins_again_whose_launched_process_is_killed(node: Node, listener: socket.socket) -> None:
+def test_a_server_joins_again_whose_launched_process_is_killed(node: Machine, listener: socket.socket) -> None:
     daemon = launch(node)
     server = daemon.server
     daemon.hang_up()
@@ -79,7 +79,7 @@ def test_a_server_joins_again_whose_launched_process_is_killed(node: Node, liste
     node.still_serves(daemon.handshake())
 
 
-def test_with_the_runtime_everything_ends_and_what_is_still_owed_is_logged(node: Node) -> None:
+def test_with_the_runtime_everything_ends_and_what_is_still_owed_is_logged(node: Machine) -> None:
     daemon = launch(node, by_process=True)
     daemon.serves(start("ctr"))
     pids = daemon.pid, daemon.guard, daemon.server
@@ -89,7 +89,7 @@ def test_with_the_runtime_everything_ends_and_what_is_still_owed_is_logged(node:
     assert daemon.log[-1].endswith("INFO still owed: the deletes of container default/web/ctr (ctr)")
 
 
-def test_with_the_runtime_everything_ends_that_has_come_back_after_a_kill(node: Node) -> None:
+def test_with_the_runtime_everything_ends_that_has_come_back_after_a_kill(node: Machine) -> None:
     daemon = launch(node, by_process=True)
     kill(daemon.pid)
     kill(daemon.server)
@@ -99,7 +99,7 @@ def test_with_the_runtime_everything_ends_that_has_come_back_after_a_kill(node: 
     gone(*pids)
 
 
-def test_only_the_runtime_that_launched_the_adapter_is_joined_again(node: Node, listener: socket.socket) -> None:
+def test_only_the_runtime_that_launched_the_adapter_is_joined_again(node: Machine, listener: socket.socket) -> None:
     daemon = launch(node, by_process=True)
     assert daemon.runtime is not None
     daemon.hang_up()
@@ -111,7 +111,7 @@ def test_only_the_runtime_that_launched_the_adapter_is_joined_again(node: Node, 
     ("whom", "number"),
     [("pid", signal.SIGTERM), ("pid", signal.SIGINT), ("guard", signal.SIGTERM), ("server", signal.SIGINT)],
 )
-def test_a_signal_to_any_of_the_three_ends_all(node: Node, whom: str, number: signal.Signals) -> None:
+def test_a_signal_to_any_of_the_three_ends_all(node: Machine, whom: str, number: signal.Signals) -> None:
     """The guard has a session of its own; the launched process stays in the runtime's."""
     daemon = launch(node)
     pids = daemon.pid, daemon.guard, daemon.server
@@ -122,7 +122,7 @@ def test_a_signal_to_any_of_the_three_ends_all(node: Node, whom: str, number: si
     gone(*pids)
 
 
-def test_a_server_that_was_asked_to_end_and_is_killed_does_not_come_back(node: Node) -> None:
+def test_a_server_that_was_asked_to_end_and_is_killed_does_not_come_back(node: Machine) -> None:
     gate = node.slow()
     daemon = launch(node)
     node.configure("slow")
@@ -134,7 +134,7 @@ def test_a_server_that_was_asked_to_end_and_is_killed_does_not_come_back(node: N
     assert daemon.ended() == 128 + signal.SIGKILL
 
 
-def guarding_nothing(node: Node, waits: str) -> Daemon:
+def guarding_nothing(node: Machine, waits: str) -> Daemon:
     """Launches an adapter whose servers are all killed at once, and whose guard waits otherwise."""
     code = f"""
 import os, sys
@@ -147,14 +147,14 @@ sys.exit(entry.main())"""
     return node.spawn([sys.executable, "-c", code], by_process=True)
 
 
-def test_with_the_runtime_a_guard_ends_whose_servers_are_all_killed_at_once(node: Node) -> None:
+def test_with_the_runtime_a_guard_ends_whose_servers_are_all_killed_at_once(node: Machine) -> None:
     daemon = guarding_nothing(node, "guard.FIRST_WAIT = guard.LONGEST_WAIT = 0.01")
     daemon.logged("here")
     daemon.end_runtime()
     assert daemon.ended() == 0
 
 
-def test_a_signal_ends_a_guard_whose_server_was_killed(node: Node) -> None:
+def test_a_signal_ends_a_guard_whose_server_was_killed(node: Machine) -> None:
     wait = "guard.wait_for_end = lambda wait, real=guard.wait_for_end: (os.write(2, b'waits\\n'), real(60))[1]"
     daemon = guarding_nothing(node, wait)
     daemon.logged("waits")
@@ -168,7 +168,7 @@ def test_a_guard_that_was_stopped_while_it_waits_starts_the_server_again(monkeyp
     assert not guard.wait_for_end(FIRST_WAIT)
 
 
-def test_a_runtime_that_ignores_sigchld_gets_a_guard_and_exit_codes(node: Node, listener: socket.socket) -> None:
+def test_a_runtime_that_ignores_sigchld_gets_a_guard_and_exit_codes(node: Machine, listener: socket.socket) -> None:
     """The kernel would reap the plugins itself, and their exit codes would be lost."""
     code = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
     node.plugin("fails", "exit 3")
@@ -189,7 +189,9 @@ CONTAINED = f"{SUBREAPER}; from v010_adapter.cli.entry import main; sys.exit(mai
 """What the image's command does; orphans become the guard's children, as those of a container do."""
 
 
-def test_in_a_container_a_killed_server_comes_back_and_orphans_are_reaped(node: Node, listener: socket.socket) -> None:
+def test_in_a_container_a_killed_server_comes_back_and_orphans_are_reaped(
+    node: Machine, listener: socket.socket
+) -> None:
     gate = node.slow()
     node.configure("slow")
     own = ["-config", str(node.file()), "-socket", f"{node.path}/nri.sock"]
@@ -211,7 +213,7 @@ def test_in_a_container_a_killed_server_comes_back_and_orphans_are_reaped(node: 
     daemon.end()
 
 
-def test_in_a_container_a_server_that_ends_by_itself_ends_its_guard(node: Node) -> None:
+def test_in_a_container_a_server_that_ends_by_itself_ends_its_guard(node: Machine) -> None:
     words = [sys.executable, "-c", CONTAINED, "-config", str(node.path / "absent")]
     daemon = spawn(words, {"PATH": os.defpath}, {})
     node.daemons.append(daemon)
@@ -233,7 +235,7 @@ sys.meta_path.insert(0, Told())
 """Tells of each module that a server imports, and its guard has not."""
 
 
-def test_a_server_in_a_container_has_all_modules_before_it_joins(node: Node, listener: socket.socket) -> None:
+def test_a_server_in_a_container_has_all_modules_before_it_joins(node: Machine, listener: socket.socket) -> None:
     """To import them takes longer than all else between a kill and the next server's joining."""
     metrics = {"listen": f"unix:{node.path}/metrics"}
     own = ["-idx", "00", "-config", str(node.file(metrics=metrics)), "-socket", f"{node.path}/nri.sock"]
@@ -270,7 +272,7 @@ MANY = 500
 """Events of more bytes than the adapter reads at once."""
 
 
-def test_the_guard_kills_a_stopped_server_and_starts_another(node: Node, listener: socket.socket) -> None:
+def test_the_guard_kills_a_stopped_server_and_starts_another(node: Machine, listener: socket.socket) -> None:
     node.configure("good")
     daemon = node.launch(runtime={"socket": str(node.path / "nri.sock")})
     daemon.serves(start("c1"))
@@ -283,7 +285,7 @@ def test_the_guard_kills_a_stopped_server_and_starts_another(node: Node, listene
     assert node.runs() == [("create", "c1"), ("delete", "c1")]
 
 
-def test_a_stopped_server_gives_the_lock_to_the_adapter_that_waits(node: Node) -> None:
+def test_a_stopped_server_gives_the_lock_to_the_adapter_that_waits(node: Machine) -> None:
     node.configure("good")
     node.shared_state = "state"
     first, second = node.launch(), node.launch()
@@ -293,7 +295,7 @@ def test_a_stopped_server_gives_the_lock_to_the_adapter_that_waits(node: Node) -
     assert node.runs() == [("create", "c1")]
 
 
-def test_the_launched_process_does_not_kill_a_stopped_guard(node: Node) -> None:
+def test_the_launched_process_does_not_kill_a_stopped_guard(node: Machine) -> None:
     daemon = node.launch()
     os.kill(daemon.guard, signal.SIGSTOP)
     node.still_serves(daemon)
@@ -301,7 +303,7 @@ def test_the_launched_process_does_not_kill_a_stopped_guard(node: Node) -> None:
     daemon.end()
 
 
-def stopped_while(node: Node, listener: socket.socket, *calls: Message) -> Daemon:
+def stopped_while(node: Machine, listener: socket.socket, *calls: Message) -> Daemon:
     """An adapter without a guard, which has run a create, and was stopped while calls came and the runtime went."""
     node.configure("good")
     daemon = node.external(listener=listener, fresh=True).handshake()  # a child of ours, to wait for its stop
@@ -314,14 +316,14 @@ def stopped_while(node: Node, listener: socket.socket, *calls: Message) -> Daemo
     return daemon
 
 
-def test_creates_from_a_runtime_that_has_gone_do_not_run(node: Node, listener: socket.socket) -> None:
+def test_creates_from_a_runtime_that_has_gone_do_not_run(node: Machine, listener: socket.socket) -> None:
     daemon = stopped_while(node, listener, *(start(f"late{number}") for number in range(MANY)))
     daemon.accept(listener)
     daemon.handshake().serves(stop("c1"))
     assert node.runs() == [("create", "c1"), ("delete", "c1")]
 
 
-def test_a_stop_that_waits_there_runs(node: Node, listener: socket.socket) -> None:
+def test_a_stop_that_waits_there_runs(node: Machine, listener: socket.socket) -> None:
     daemon = stopped_while(node, listener, stop("c1"))
     daemon.logged("the runtime has closed the connection")
     daemon.end()

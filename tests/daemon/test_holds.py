@@ -18,11 +18,11 @@ from nri.testing import Created
 from nri.testing.runtime import Outcome
 from nri.wire import Code
 
-from ..processes import gone
-from ..waiting import LIMIT
-from .harness import HURRIED, HURRY, POD, Node, container, listening, stop
-from .process import Daemon, kill_tree
-from .test_status import Ask, asked  # noqa: F401 - a fixture
+from ..rig.daemon import Daemon, kill_tree
+from ..rig.machine import HURRIED, HURRY, POD, Machine, container, listening, stop
+from ..rig.processes import gone
+from ..rig.waiting import LIMIT
+from .conftest import Ask
 
 AT_ONCE = {"holdAfter": 0}
 FAILS = 'echo \'{"error": "broken"}\''
@@ -57,7 +57,7 @@ def keepers(state: Path) -> list[int]:
     return found
 
 
-def test_a_container_waits_for_its_plugin_and_others_do_not(node: Node, created: Make) -> None:
+def test_a_container_waits_for_its_plugin_and_others_do_not(node: Machine, created: Make) -> None:
     gate = node.slow(when='"id":"c1"')
     node.configure("slow")
     daemon = node.launch(AT_ONCE)
@@ -74,7 +74,7 @@ def test_a_container_waits_for_its_plugin_and_others_do_not(node: Node, created:
     daemon.logged("INFO create of container default/web/c1 (c1): after it was held for", "it starts")
 
 
-def test_a_plugin_that_fails_refuses_its_container(node: Node, created: Make) -> None:
+def test_a_plugin_that_fails_refuses_its_container(node: Machine, created: Make) -> None:
     gate = node.slow()
     node.plugin("slow", f"read -r line; {gate.script}; {FAILS}")
     node.configure("slow")
@@ -92,7 +92,7 @@ def test_a_plugin_that_fails_refuses_its_container(node: Node, created: Make) ->
 
 
 @pytest.mark.deadline
-def test_by_default_it_is_held_when_its_time_is_up(node: Node, created: Make) -> None:
+def test_by_default_it_is_held_when_its_time_is_up(node: Machine, created: Make) -> None:
     gate = node.slow()
     node.configure("slow")
     daemon = node.launch()
@@ -104,7 +104,7 @@ def test_by_default_it_is_held_when_its_time_is_up(node: Node, created: Make) ->
     assert first.runs()
 
 
-def test_what_is_stopped_while_it_is_held_never_runs(node: Node, created: Make) -> None:
+def test_what_is_stopped_while_it_is_held_never_runs(node: Machine, created: Make) -> None:
     gate = node.slow(when='"state":"create"')
     node.configure("slow")
     daemon = node.launch(AT_ONCE)
@@ -119,8 +119,7 @@ def test_what_is_stopped_while_it_is_held_never_runs(node: Node, created: Make) 
 
 
 def test_a_process_that_waits_for_nothing_is_not_held_and_the_log_and_status_say_why_once(
-    node: Node,
-    asked: Ask,  # noqa: F811
+    node: Machine, asked: Ask
 ) -> None:
     gate = node.slow(when='"state":"create"')
     node.configure("slow")
@@ -138,7 +137,9 @@ def test_a_process_that_waits_for_nothing_is_not_held_and_the_log_and_status_say
     assert keepers(node.path / "state") == []
 
 
-def test_status_shows_what_is_held_since_when_and_how_holds_have_ended(node: Node, created: Make, asked: Ask) -> None:  # noqa: F811
+def test_status_shows_what_is_held_since_when_and_how_holds_have_ended(
+    node: Machine, created: Make, asked: Ask
+) -> None:
     gate = node.slow()
     node.configure("slow")
     daemon = node.launch(AT_ONCE)
@@ -157,7 +158,7 @@ def test_status_shows_what_is_held_since_when_and_how_holds_have_ended(node: Nod
 
 @pytest.mark.parametrize(("policy", "runs"), [("fail", False), ("ignore", True)])
 def test_when_the_adapter_is_killed_the_keeper_decides_by_the_policy(
-    node: Node, created: Make, policy: str, runs: bool
+    node: Machine, created: Make, policy: str, runs: bool
 ) -> None:
     gate = node.slow()
     node.configure("slow")
@@ -170,7 +171,7 @@ def test_when_the_adapter_is_killed_the_keeper_decides_by_the_policy(
 
 
 def test_an_adapter_ends_the_holds_of_one_that_was_killed_with_its_keeper_before_it_connects(
-    node: Node, created: Make
+    node: Machine, created: Make
 ) -> None:
     node.shared_state = "state"
     gate = node.slow()

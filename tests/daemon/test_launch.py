@@ -9,8 +9,8 @@ import pytest
 from nri import api
 from nri.wire import Code
 
-from .harness import Node, launched
-from .process import COMMAND
+from ..rig.daemon import COMMAND
+from ..rig.machine import Machine, launched
 
 THE_SIX = 0b110_0010_0111
 """Bit N-1 for RunPodSandbox 1, Stop- and RemovePodSandbox 2, 3, StartContainer 6, Stop- and RemoveContainer 10, 11."""
@@ -19,7 +19,7 @@ THE_SIX = 0b110_0010_0111
 # ---- launched
 
 
-def test_launched_as_a_symlink_it_registers_as_the_environment_says_and_serves(node: Node) -> None:
+def test_launched_as_a_symlink_it_registers_as_the_environment_says_and_serves(node: Machine) -> None:
     link = node.path / "07-legacy"
     link.symlink_to(COMMAND)
     for environ in (launched("legacy", "07"), {"NRI_PLUGIN_SOCKET": "3"}):  # else it is what its file is called
@@ -33,7 +33,7 @@ def test_launched_as_a_symlink_it_registers_as_the_environment_says_and_serves(n
 
 
 @pytest.mark.parametrize("with_", ["everything on /dev/null", "nothing open", "a directory that is gone"])
-def test_it_starts(node: Node, monkeypatch: pytest.MonkeyPatch, with_: str) -> None:
+def test_it_starts(node: Machine, monkeypatch: pytest.MonkeyPatch, with_: str) -> None:
     """An administrator's `<&- >&- 2>&-`: no file or socket of ours may then become a plugin's stdin, or our stderr."""
     closing: list[str | Path] = ["/bin/sh", "-c", 'exec "$0" <&- >&- 2>&-', COMMAND]
     if with_ == "a directory that is gone":
@@ -46,7 +46,9 @@ def test_it_starts(node: Node, monkeypatch: pytest.MonkeyPatch, with_: str) -> N
     node.still_serves(daemon.handshake(node.settings()))
 
 
-def test_the_answer_to_configure_asks_for_the_six_legacy_events_also_without_plugins_and_to_be_kept(node: Node) -> None:
+def test_the_answer_to_configure_asks_for_the_six_legacy_events_also_without_plugins_and_to_be_kept(
+    node: Machine,
+) -> None:
     node.conf_json.unlink()
     for fail in (None, True, False):
         settings = node.settings() if fail is None else node.settings(runtime={"failRequest": fail})
@@ -59,13 +61,13 @@ def test_the_answer_to_configure_asks_for_the_six_legacy_events_also_without_plu
 # ---- not wanted
 
 
-def test_a_socket_that_is_none_is_named(node: Node) -> None:
+def test_a_socket_that_is_none_is_named(node: Machine) -> None:
     daemon = node.spawn(environ=launched(fd="seven"))
     assert daemon.ended() == 1
     assert "NRI_PLUGIN_SOCKET=seven" in daemon.log[-1]
 
 
-def test_a_refused_registration_is_one_line_that_names_plugin_and_reason_and_exit_code_1(node: Node) -> None:
+def test_a_refused_registration_is_one_line_that_names_plugin_and_reason_and_exit_code_1(node: Machine) -> None:
     daemon = node.spawn(environ=launched("legacy", "07"))
     daemon.answer(daemon.request(), Code.UNKNOWN, "index 07 is taken")
     assert daemon.ended() == 1
@@ -73,7 +75,7 @@ def test_a_refused_registration_is_one_line_that_names_plugin_and_reason_and_exi
     assert line.endswith(" ERROR the runtime refused plugin 07-legacy: index 07 is taken")
 
 
-def test_with_a_runtime_that_goes_before_it_accepts_the_plugin_it_ends(node: Node) -> None:
+def test_with_a_runtime_that_goes_before_it_accepts_the_plugin_it_ends(node: Machine) -> None:
     daemon = node.spawn(by_process=True)
     daemon.request()
     daemon.end_runtime()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-from tests.sockets import connect
+from tests.rig.sockets import connect
 
-from ..waiting import LIMIT
-from .harness import Node, start, stop
-from .process import Daemon
+from ..rig.daemon import Daemon
+from ..rig.machine import Machine, start, stop
+from ..rig.waiting import LIMIT
 
 
 def page(path: Path, name: str) -> tuple[int, str]:
@@ -23,17 +23,17 @@ def page(path: Path, name: str) -> tuple[int, str]:
     return int(head.split()[1]), body
 
 
-def served(node: Node, daemon: Daemon) -> Path:
+def served(node: Machine, daemon: Daemon) -> Path:
     """Where a daemon serves metrics."""
     daemon.logged("metrics and probes at ")
     return node.path / "metrics.sock"
 
 
-def listen(node: Node) -> dict[str, str]:
+def listen(node: Machine) -> dict[str, str]:
     return {"listen": f"unix:{node.path}/metrics.sock"}
 
 
-def test_events_programs_and_who_serves_are_told(node: Node) -> None:
+def test_events_programs_and_who_serves_are_told(node: Machine) -> None:
     node.shared_state = "state"
     node.configure("good")
     daemon = node.launch(metrics=listen(node))
@@ -51,7 +51,7 @@ def test_events_programs_and_who_serves_are_told(node: Node) -> None:
     assert not path.exists()
 
 
-def test_each_program_that_may_fail_has_its_series_before_it_has_run(node: Node) -> None:
+def test_each_program_that_may_fail_has_its_series_before_it_has_run(node: Machine) -> None:
     """An alert cannot see a rise from nothing to 1."""
     node.configure("good", "other")
     folder = node.hook("edit", "/bin/true", "precreate")
@@ -66,7 +66,7 @@ def test_each_program_that_may_fail_has_its_series_before_it_has_run(node: Node)
     assert failures == [f'v010_adapter_program_failures_total{{program="{name}"}} 0.0' for name in programs]
 
 
-def test_an_adapter_without_a_runtime_is_healthy_and_not_ready(node: Node, listener: socket.socket) -> None:
+def test_an_adapter_without_a_runtime_is_healthy_and_not_ready(node: Machine, listener: socket.socket) -> None:
     daemon = node.external("-config", node.file(metrics=listen(node)), listener=listener)
     daemon.registration()
     path = served(node, daemon)  # the runtime takes its time to configure the adapter

@@ -10,12 +10,12 @@ import pytest
 
 from nri.wire import Code
 
-from .harness import Node, start, stop
-from .process import LATE
+from ..rig.daemon import LATE
+from ..rig.machine import Machine, start, stop
 
 
 @pytest.mark.deadline
-def test_a_late_create_fails_by_name_its_process_may_finish_and_its_delete_comes(node: Node) -> None:
+def test_a_late_create_fails_by_name_its_process_may_finish_and_its_delete_comes(node: Machine) -> None:
     gate = node.slow()
     node.configure("slow", "good")
     daemon = node.launch()

@@ -15,27 +15,27 @@ from nri.errors import RegistrationError
 from nri.wire import Code
 from v010_adapter.cli import command_line, systems
 
-from .harness import Node, listening, start, stop
-from .process import COMMAND, Daemon
+from ..rig.daemon import COMMAND, Daemon
+from ..rig.machine import Machine, listening, start, stop
 
 Listen = Callable[[], socket.socket]
 
 
 @pytest.fixture
-def listen(node: Node) -> Iterator[Listen]:
+def listen(node: Machine) -> Iterator[Listen]:
     """Makes the runtime's NRI socket, each time anew, as a runtime does at its start."""
     with contextlib.ExitStack() as stack:
         yield lambda: stack.enter_context(listening(node.path / "nri.sock"))
 
 
 @pytest.fixture
-def daemon(node: Node, listen: Listen) -> Daemon:
+def daemon(node: Machine, listen: Listen) -> Daemon:
     """One that has joined."""
     return node.external(listener=listen()).handshake()
 
 
 @pytest.mark.parametrize("number", [0, signal.SIGTERM, signal.SIGINT])
-def test_it_waits_for_a_runtime_says_so_once_and_ends_on_a_signal(node: Node, listen: Listen, number: int) -> None:
+def test_it_waits_for_a_runtime_says_so_once_and_ends_on_a_signal(node: Machine, listen: Listen, number: int) -> None:
     daemon = node.external()
     daemon.logged("no runtime at", "the adapter keeps trying to join")
     if number:
@@ -47,7 +47,9 @@ def test_it_waits_for_a_runtime_says_so_once_and_ends_on_a_signal(node: Node, li
     assert len([line for line in daemon.log if "keeps trying" in line]) == 1
 
 
-def test_it_joins_again_when_the_runtime_is_back_and_owes_deletes(node: Node, daemon: Daemon, listen: Listen) -> None:
+def test_it_joins_again_when_the_runtime_is_back_and_owes_deletes(
+    node: Machine, daemon: Daemon, listen: Listen
+) -> None:
     node.configure("good")
     daemon.serves(start("ctr"))
     for number in range(3):
@@ -62,7 +64,9 @@ def test_it_joins_again_when_the_runtime_is_back_and_owes_deletes(node: Node, da
     assert node.runs() == [("create", "ctr"), ("delete", "ctr")]
 
 
-def test_a_chain_under_way_is_finished_and_a_waiting_create_not_run(node: Node, daemon: Daemon, listen: Listen) -> None:
+def test_a_chain_under_way_is_finished_and_a_waiting_create_not_run(
+    node: Machine, daemon: Daemon, listen: Listen
+) -> None:
     gate = node.slow()
     node.configure("slow")
     daemon.send(start("ctr"))
@@ -77,7 +81,7 @@ def test_a_chain_under_way_is_finished_and_a_waiting_create_not_run(node: Node, 
     assert node.runs("slow") == [("create", "ctr")]
 
 
-def test_a_connection_that_is_broken_or_not_read_is_made_anew(node: Node, daemon: Daemon, listen: Listen) -> None:
+def test_a_connection_that_is_broken_or_not_read_is_made_anew(node: Machine, daemon: Daemon, listen: Listen) -> None:
     daemon.send_bytes(b"\xff" * 100)
     daemon.logged("ERROR")
     daemon.accept(listen())
@@ -90,14 +94,14 @@ def test_a_connection_that_is_broken_or_not_read_is_made_anew(node: Node, daemon
     node.still_serves(daemon.handshake())
 
 
-def test_refused_at_the_start_it_ends(node: Node, listen: Listen) -> None:
+def test_refused_at_the_start_it_ends(node: Machine, listen: Listen) -> None:
     daemon = node.external(listener=listen())
     daemon.answer(daemon.request(), Code.UNKNOWN, "invalid plugin name")
     assert daemon.ended() == 1
     assert "invalid plugin name" in daemon.log[-1]
 
 
-def test_once_it_ends_with_its_connection_and_waits_for_no_runtime(node: Node, listen: Listen) -> None:
+def test_once_it_ends_with_its_connection_and_waits_for_no_runtime(node: Machine, listen: Listen) -> None:
     daemon = node.external("-once")
     assert daemon.ended() == 1
     assert daemon.log == [f"v010-adapter: no runtime at {node.path}/nri.sock: No such file or directory"]
@@ -107,7 +111,7 @@ def test_once_it_ends_with_its_connection_and_waits_for_no_runtime(node: Node, l
 
 
 def test_it_says_at_which_socket_it_joins_also_at_one_below_its_first_directory(
-    node: Node, listen: Listen, monkeypatch: pytest.MonkeyPatch
+    node: Machine, listen: Listen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(node.path)
     daemon = node.external("-socket", "nri.sock", listener=listen(), fresh=True).handshake()
@@ -115,7 +119,7 @@ def test_it_says_at_which_socket_it_joins_also_at_one_below_its_first_directory(
 
 
 def test_without_a_configured_socket_it_takes_the_usual_one_that_exists(
-    node: Node, listen: Listen, monkeypatch: pytest.MonkeyPatch
+    node: Machine, listen: Listen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(systems, "NRI_SOCKETS", (nri.DEFAULT_SOCKET, f"{node.path}/nri.sock"))
     monkeypatch.setattr(os.path, "exists", {f"{node.path}/nri.sock"}.__contains__)

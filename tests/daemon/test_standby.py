@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from nri.wire import Code
-from tests.processes import gone
-from tests.waiting import limit
+from tests.rig.processes import gone
+from tests.rig.waiting import limit
 from v010_adapter.monitoring.status import ask
 
-from .harness import Node, start, stop
-from .process import COMMAND, Daemon
+from ..rig.daemon import COMMAND, Daemon
+from ..rig.machine import Machine, start, stop
 
 STANDBY = {"standby": 1}
 NOTING = """cd '{0}'
@@ -30,12 +30,12 @@ echo '{{}}'
 StandingBy = Callable[..., list[int]]
 
 
-def plugin(node: Node, name: str, script: str) -> Path:
+def plugin(node: Machine, name: str, script: str) -> Path:
     return node.plugin(name, f"echo >'{node.path}/started'; {script}")
 
 
 @pytest.fixture(autouse=True)
-def standing_by(node: Node) -> Iterator[StandingBy]:
+def standing_by(node: Machine) -> Iterator[StandingBy]:
     """Waits until a daemon has so many children; returns them. Plugins say when they have started.
 
     `good` notes its pid with its request, and an empty stdin.
@@ -68,13 +68,13 @@ def standing_by(node: Node) -> Iterator[StandingBy]:
     os.close(started)
 
 
-def noted(node: Node, name: str) -> list[int]:
+def noted(node: Machine, name: str) -> list[int]:
     """The processes of the plugin that have got a request (`pids`), or an empty stdin (`empty`)."""
     path = node.path / name
     return [int(pid) for pid in path.read_text().split()] if path.exists() else []
 
 
-def test_the_first_event_finds_a_process_and_so_does_each_that_follows(node: Node, standing_by: StandingBy) -> None:
+def test_the_first_event_finds_a_process_and_so_does_each_that_follows(node: Machine, standing_by: StandingBy) -> None:
     daemon = node.launch(STANDBY)
     for event in (start("c1"), stop("c1"), start("c2"), stop("c2")):
         (pid,) = standing_by(daemon)
@@ -83,7 +83,7 @@ def test_the_first_event_finds_a_process_and_so_does_each_that_follows(node: Nod
     assert node.runs() == [(state, id_) for id_ in ("c1", "c2") for state in ("create", "delete")]
 
 
-def test_each_plugin_has_its_own_number_and_none_once_it_is_removed(node: Node, standing_by: StandingBy) -> None:
+def test_each_plugin_has_its_own_number_and_none_once_it_is_removed(node: Machine, standing_by: StandingBy) -> None:
     plugin(node, "other", node.record("other"))
     node.configure("good", "other", "absent")
     daemon = node.launch({"standby": 3, "plugins": {"other": {"standby": 1}, "absent": {"standby": 1}}})
@@ -97,7 +97,7 @@ def test_each_plugin_has_its_own_number_and_none_once_it_is_removed(node: Node, 
     assert noted(node, "empty") == []
 
 
-def test_only_the_adapter_that_has_served_the_last_event_has_any(node: Node, standing_by: StandingBy) -> None:
+def test_only_the_adapter_that_has_served_the_last_event_has_any(node: Machine, standing_by: StandingBy) -> None:
     node.shared_state = "state"
     first = node.launch(STANDBY)
     standing_by(first)
@@ -112,7 +112,9 @@ def test_only_the_adapter_that_has_served_the_last_event_has_any(node: Node, sta
     standing_by(first)
 
 
-def test_an_event_under_way_at_sigterm_uses_what_stands_by_and_leaves_none(node: Node, standing_by: StandingBy) -> None:
+def test_an_event_under_way_at_sigterm_uses_what_stands_by_and_leaves_none(
+    node: Machine, standing_by: StandingBy
+) -> None:
     gate = node.slow()
     plugin(node, "slow", f"IFS= read -r line; {gate.script}; echo '{{}}'")
     node.configure("slow", "good")
@@ -133,7 +135,7 @@ def test_an_event_under_way_at_sigterm_uses_what_stands_by_and_leaves_none(node:
     assert (node.runs(), noted(node, "empty")) == ([("create", "c1")], [])
 
 
-def test_when_the_server_is_killed_they_see_an_empty_stdin(node: Node, standing_by: StandingBy) -> None:
+def test_when_the_server_is_killed_they_see_an_empty_stdin(node: Machine, standing_by: StandingBy) -> None:
     daemon = node.launch({"standby": 3}, by_process=True)
     daemon.serves(start("c1"))
     pids = standing_by(daemon, 3)
@@ -143,7 +145,7 @@ def test_when_the_server_is_killed_they_see_an_empty_stdin(node: Node, standing_
     assert node.runs() == [("create", "c1")]
 
 
-def test_sighup_replaces_them(node: Node, standing_by: StandingBy) -> None:
+def test_sighup_replaces_them(node: Machine, standing_by: StandingBy) -> None:
     daemon = node.spawn([COMMAND, "-config", node.file(STANDBY)]).handshake()
     (before,) = standing_by(daemon)
     os.kill(daemon.server, signal.SIGHUP)

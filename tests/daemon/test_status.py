@@ -7,64 +7,33 @@ import re
 import signal
 import stat
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 from inotify_simple import INotify, flags  # type: ignore[import-untyped]
 
 from nri.wire import Code
-from tests.waiting import running
-from v010_adapter.cli import command_line as cli
-from v010_adapter.monitoring import status
+from tests.rig.waiting import running
 
-from ..waiting import LIMIT, limit
-from .harness import Node, start, stop
-from .process import COMMAND, Daemon
+from ..rig.daemon import COMMAND, Daemon
+from ..rig.machine import Machine, start, stop
+from ..rig.waiting import LIMIT, limit
+from .conftest import Ask
 
-
-class Asked(NamedTuple):
-    code: int
-    stdout: str
-    stderr: str
-
-    @property
-    def adapter(self) -> dict[str, Any]:
-        """What the one adapter tells, as JSON."""
-        [found] = json.loads(self.stdout)["adapters"]
-        return dict(found)
-
-
-Ask = Callable[..., Asked]
 JSON = "-o", "json"
 
 
-@pytest.fixture
-def asked(node: Node, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ask:
-    monkeypatch.setattr(status, "ANSWER_TIMEOUT", LIMIT)
-    (node.path / "none.yaml").write_text("")
-    places = ["-directory", str(node.path / "state"), "-config", str(node.path / "none.yaml")]
-    node.shared_state = "state"
-
-    def ask(*options: str) -> Asked:
-        capsys.readouterr()
-        return Asked(cli.main(["status", *places, *options]), *capsys.readouterr())
-
-    return ask
-
-
-def joined(node: Node) -> Daemon:
+def joined(node: Machine) -> Daemon:
     daemon = node.launch()
     daemon.serves("CreateContainer")  # its status socket is there by now
     return daemon
 
 
-def sockets(node: Node) -> list[Path]:
+def sockets(node: Machine) -> list[Path]:
     return list((node.path / "state").glob("status-*"))
 
 
-def test_it_shows_the_runtime_what_is_owed_and_the_runs_of_programs(node: Node, asked: Ask) -> None:
+def test_it_shows_the_runtime_what_is_owed_and_the_runs_of_programs(node: Machine, asked: Ask) -> None:
     node.plugin("bad", 'echo \'{"error": "broken\\u001b[31m"}\'')
     node.configure("good", "bad")
     daemon = joined(node)
@@ -90,7 +59,7 @@ def test_it_shows_the_runtime_what_is_owed_and_the_runs_of_programs(node: Node, 
     assert asked(*JSON).adapter["owed"] == 0
 
 
-def test_with_watch_it_looks_again_until_it_is_interrupted(node: Node, asked: Ask) -> None:
+def test_with_watch_it_looks_again_until_it_is_interrupted(node: Machine, asked: Ask) -> None:
     node.configure("good")
     daemon = joined(node)
     command = [str(COMMAND), "status", "-watch", "-directory", str(node.path / "state")]
@@ -105,7 +74,7 @@ def test_with_watch_it_looks_again_until_it_is_interrupted(node: Node, asked: As
     assert (watching.returncode, rest[1]) == (130, "v010-adapter: interrupted\n")
 
 
-def test_a_broken_conf_json_is_a_fault_that_says_which_version_is_in_force(node: Node, asked: Ask) -> None:
+def test_a_broken_conf_json_is_a_fault_that_says_which_version_is_in_force(node: Machine, asked: Ask) -> None:
     node.write_conf("{")
     daemon = node.launch(unheard=1)
     assert daemon.call(start("c1")).code == Code.UNKNOWN
@@ -123,7 +92,7 @@ def test_a_broken_conf_json_is_a_fault_that_says_which_version_is_in_force(node:
     )
 
 
-def test_an_adapter_without_a_runtime_does_not_claim_that_another_serves(node: Node, asked: Ask) -> None:
+def test_an_adapter_without_a_runtime_does_not_claim_that_another_serves(node: Machine, asked: Ask) -> None:
     (node.path / "state").mkdir()
     with INotify() as written:
         written.add_watch(node.path / "state", flags.CREATE | flags.MOVED_TO)
@@ -140,14 +109,14 @@ def test_an_adapter_without_a_runtime_does_not_claim_that_another_serves(node: N
     assert f"FAULT    not joined with a runtime: no runtime at {node.path}/no.sock: No such file or directory" in text
 
 
-def test_without_an_adapter_it_says_where_to_look(node: Node, asked: Ask) -> None:
+def test_without_an_adapter_it_says_where_to_look(node: Machine, asked: Ask) -> None:
     done = asked()
     assert (done.code, done.stdout) == (3, "")
     assert f"no adapter runs with the state directory {node.path}/state" in done.stderr
     assert "v010-adapter check" in done.stderr
 
 
-def test_the_socket_of_a_killed_adapter_is_removed_and_that_of_another_stays(node: Node, asked: Ask) -> None:
+def test_the_socket_of_a_killed_adapter_is_removed_and_that_of_another_stays(node: Machine, asked: Ask) -> None:
     first, waiting = joined(node), joined(node)
     told = json.loads(asked(*JSON).stdout)["adapters"]
     assert sorted(adapter["serves"] for adapter in told) == [False, True]
@@ -160,7 +129,7 @@ def test_the_socket_of_a_killed_adapter_is_removed_and_that_of_another_stays(nod
     assert sockets(node) == []
 
 
-def test_the_state_directory_may_have_a_long_path_and_only_root_may_ask(node: Node, asked: Ask) -> None:
+def test_the_state_directory_may_have_a_long_path_and_only_root_may_ask(node: Machine, asked: Ask) -> None:
     node.shared_state = f"{'long' * 30}/{'longer' * 30}"
     node.launch().serves("CreateContainer")
     done = asked("-directory", str(node.path / node.shared_state))
@@ -169,7 +138,7 @@ def test_the_state_directory_may_have_a_long_path_and_only_root_may_ask(node: No
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_it_tells_what_stands_by_and_which_hooks_were_injected(node: Node, asked: Ask) -> None:
+def test_it_tells_what_stands_by_and_which_hooks_were_injected(node: Machine, asked: Ask) -> None:
     hooks = {"enabled": True, "directories": [str(node.hook("all", "/bin/true", "poststop"))]}
     daemon = node.launch({"plugins": {"good": {"standby": 1}}}, hooks=hooks)
     node.configure("good")
@@ -190,7 +159,7 @@ def test_it_tells_what_stands_by_and_which_hooks_were_injected(node: Node, asked
     }.values(),
 )
 def test_a_secret_of_conf_json_that_a_plugin_prints_is_in_no_answer_no_status_and_no_usual_log(
-    node: Node, asked: Ask, script: str
+    node: Machine, asked: Ask, script: str
 ) -> None:
     """A pod's author reads the answer, and others than root the log. At the level debug, it is in the log."""
     node.plugin("leaks", f"{script}\n")
@@ -206,7 +175,7 @@ def test_a_secret_of_conf_json_that_a_plugin_prints_is_in_no_answer_no_status_an
         assert any("s3cret" in line for line in daemon.log) is (level == "debug")
 
 
-def test_it_tells_what_of_the_configuration_file_needs_a_restart(node: Node, asked: Ask) -> None:
+def test_it_tells_what_of_the_configuration_file_needs_a_restart(node: Machine, asked: Ask) -> None:
     config, path = node.file({"config": str(node.conf_json)}), node.path / "state"
     path.mkdir()
     with INotify() as written:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import errno
 import json
 import os
@@ -15,8 +14,7 @@ from typing import Any
 
 import pytest
 
-import v010_adapter
-from tests.sockets import bind, connect
+from tests.rig.sockets import bind, connect
 from v010_adapter.cli import command_line as cli
 from v010_adapter.host.trust import strict
 from v010_adapter.monitoring import status
@@ -24,9 +22,9 @@ from v010_adapter.monitoring.endpoints import Endpoints
 from v010_adapter.monitoring.sanitize import MAX_SHOWN, bounded
 from v010_adapter.monitoring.status import StatusSocket
 
-from ..processes import SteppedLoop
-from ..waiting import LIMIT
-from .harness import listening
+from ..rig.loop import SteppedLoop
+from ..rig.machine import listening
+from ..rig.waiting import LIMIT
 
 Capture = pytest.CaptureFixture[str]
 REOPEN_AFTER = 10.0
@@ -95,37 +93,6 @@ def test_what_is_no_object_is_no_answer_and_another_version_is_named(tmp_path: P
             out = capsys.readouterr().out
             assert said in out
             assert all(line.isprintable() for line in out.split("\n"))
-
-
-PRINTS = {
-    ("v010_adapter/cli/check/probe.py", "confirm"),
-    ("v010_adapter/cli/terminal.py", "show"),
-    ("v010_adapter/cli/terminal.py", "show_json"),
-}
-OWN_TEXT = {
-    ("v010_adapter/cli/entry.py", "main"): "a text of its own",
-    ("nri/asynchronous.py", "_end_all"): "a text of its own",
-    ("nri/serving.py", "run"): "a text of its own",
-    ("v010_adapter/cli/completion.py", "main"): "a script",
-    ("v010_adapter/cli/status.py", "_watch"): "clears the screen",
-    ("v010_adapter/cli/terminal.py", "progress"): "clears its line",
-    ("v010_adapter/cli/terminal.py", "show_line"): "replaces its line; the texts are its own",
-    ("v010_adapter/cli/version.py", "main"): "versions, which are the adapter's, Python's and NRI's",
-    ("v010_adapter/cli/arguments.py", "__call__"): "the same versions",
-    ("v010_adapter/cli/help.py", "main"): "texts of its own",
-}
-
-
-def test_every_command_prints_through_what_makes_text_printable() -> None:
-    found = set()
-    root = Path(v010_adapter.__file__).parents[1]
-    for path in root.rglob("*.py"):
-        for function in ast.walk(ast.parse(path.read_text())):
-            if isinstance(function, ast.FunctionDef):
-                calls = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
-                if any(isinstance(call, ast.Name) and call.id == "print" for call in calls):
-                    found.add((str(path.relative_to(root)), function.name))
-    assert found == PRINTS | OWN_TEXT.keys()
 
 
 # ---- the length of an answer

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from ..test_logs import Receiver
-from .harness import Node, launched, patched, start
-from .process import Daemon
-
-
-@pytest.fixture
-def receiver(short_path: Path) -> Iterator[Receiver]:
-    made = Receiver(short_path / "log")
-    yield made
-    made.stop()
+from ..rig.daemon import Daemon
+from ..rig.listeners import Receiver
+from ..rig.machine import Machine, launched, patched, start
 
 
 def to(path: Path) -> str:
     return f"logs.setup = functools.partial(logs.setup, syslog={str(path)!r})"
 
 
-def launch(node: Node, path: Path, **log: str) -> Daemon:
+def launch(node: Machine, path: Path, **log: str) -> Daemon:
     return node.spawn(patched(to(path)), stderr="null").handshake(node.settings(log=log))
 
 
-def test_its_lines_reach_syslog_under_its_name_and_pid(node: Node, receiver: Receiver) -> None:
+def test_its_lines_reach_syslog_under_its_name_and_pid(node: Machine, receiver: Receiver) -> None:
     node.plugin("loud", "echo 'it is done' >&2; echo '{}'")
     node.configure("loud", "missing")
     daemon = launch(node, receiver.path, level="debug")
@@ -38,7 +28,7 @@ def test_its_lines_reach_syslog_under_its_name_and_pid(node: Node, receiver: Rec
     assert receiver.until("plugin: missing") == f"<27>{head}create of container default/web/ctr (ctr): {reply.message}"
 
 
-def test_why_it_cannot_start_and_what_is_wrong_reaches_syslog(node: Node, receiver: Receiver) -> None:
+def test_why_it_cannot_start_and_what_is_wrong_reaches_syslog(node: Machine, receiver: Receiver) -> None:
     path = receiver.path
     config = node.path / "adapter.yaml"
     config.write_text("legacy:\n  unheardOf: 1\n")

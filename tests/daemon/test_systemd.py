@@ -9,33 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.sockets import bind
+from tests.rig.sockets import bind
 
-from ..waiting import LIMIT, limit
-from .harness import Node, launched, patched
+from ..rig.listeners import Systemd
+from ..rig.machine import Machine, launched, patched
+from ..rig.waiting import LIMIT
 
 JOINING = "STATUS=the runtime has not configured and synchronized the adapter yet"
 WAITS = ["READY=1", "STATUS=waits for the runtime"]
-
-
-class Systemd:
-    """Listens where NOTIFY_SOCKET says."""
-
-    def __init__(self, path: Path) -> None:
-        self.environ = {"NOTIFY_SOCKET": str(path)}
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.socket.settimeout(LIMIT)
-        self.socket.bind(str(path))
-
-    def next(self) -> list[str]:
-        """Waits for the next message; returns its lines."""
-        return self.socket.recv(4096).decode().splitlines()
-
-    def until(self, line: str) -> None:
-        """Waits for a message with this line."""
-        with limit(f"{line} never comes"):
-            while line not in self.next():
-                pass
 
 
 @pytest.fixture
@@ -45,7 +26,7 @@ def systemd(short_path: Path) -> Iterator[Systemd]:
         yield made
 
 
-def test_it_is_ready_while_it_waits_for_a_runtime_and_tells_when_it_has_joined(node: Node, systemd: Systemd) -> None:
+def test_it_is_ready_while_it_waits_for_a_runtime_and_tells_when_it_has_joined(node: Machine, systemd: Systemd) -> None:
     with socket.socket(socket.AF_UNIX) as runtime:
         runtime.settimeout(LIMIT)
         bind(runtime, node.path / "nri.sock")
@@ -64,7 +45,7 @@ def test_it_is_ready_while_it_waits_for_a_runtime_and_tells_when_it_has_joined(n
         assert daemon.ended() == 0
 
 
-def test_it_is_ready_though_the_runtime_takes_its_time_to_configure_it(node: Node, systemd: Systemd) -> None:
+def test_it_is_ready_though_the_runtime_takes_its_time_to_configure_it(node: Machine, systemd: Systemd) -> None:
     """Some runtimes let no plugin join while a container has its grace period."""
     daemon = node.spawn(patched("daemon.REMINDER = 0.01"), {**launched(), **systemd.environ})
     daemon.registration()
@@ -72,6 +53,6 @@ def test_it_is_ready_though_the_runtime_takes_its_time_to_configure_it(node: Nod
     daemon.logged("INFO the runtime has not configured and synchronized the adapter yet")
 
 
-def test_it_is_ready_only_once_it_has_joined(node: Node, systemd: Systemd, listener: socket.socket) -> None:
+def test_it_is_ready_only_once_it_has_joined(node: Machine, systemd: Systemd, listener: socket.socket) -> None:
     node.external(listener=listener, environ=systemd.environ).handshake()
     assert [message[0] for message in (systemd.next(), systemd.next())] == [JOINING, "READY=1"]

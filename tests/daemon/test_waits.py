@@ -9,10 +9,10 @@ import pytest
 from nri import Identity
 from nri.errors import RegistrationError
 from v010_adapter.daemon.adapter import Adapter
-from v010_adapter.daemon.daemon import ConnectionState, Daemon, Origin
+from v010_adapter.daemon.daemon import Daemon, Origin
 from v010_adapter.settings import Settings
 
-from ..processes import SteppedLoop
+from ..rig.loop import SteppedLoop
 
 
 @pytest.fixture
@@ -37,19 +37,6 @@ def test_an_adapter_tries_to_join_every_half_second_at_last(loop: SteppedLoop) -
     for _ in range(200):
         loop.advance(0.01)
     assert tried == pytest.approx([0, 0.1, 0.3, 0.7, 1.2, 1.7], abs=0.06)
-
-
-def test_an_adapter_that_lingers_looks_a_few_times_a_second_whether_another_has_joined(
-    loop: SteppedLoop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looks = []
-    monkeypatch.setattr(Adapter, "has_others", property(lambda _: looks.append(loop.now)))
-    daemon = daemon_of(Origin(linger=1000))
-    daemon.state = ConnectionState.JOINED
-    daemon._end_on("SIGTERM")
-    for _ in range(100):
-        loop.advance(0.05)
-    assert 10 < len(looks) < 40
 
 
 def test_the_end_waits_ten_seconds_for_plugins(

@@ -21,9 +21,9 @@ from tests.e2e.checks import Json
 from tests.e2e.guarded import Calls, Pods, has_run
 from tests.e2e.pod import STATE, command, until
 from tests.e2e.runtimes import PATH, Containerd, Runtime
-from tests.layouts import K3S
 from tests.peers.build import peer
 from tests.peers.hook_cases import PACKAGE as PODMANS_HOOKS
+from tests.rig.layouts import K3S
 from v010_adapter.cli.install import example
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,7 +51,7 @@ CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TOML = re.compile(r"^```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-class Node:
+class Guided:
     def __init__(self, runtime: Runtime, has: Callable[[str], bool], calls: Calls) -> None:
         shutil.rmtree("/var/lib/nri-v010-adapter", ignore_errors=True)  # no adapter has been on this node
         self.runtime = runtime
@@ -121,7 +121,7 @@ def steps(page: str, *sections: str) -> Iterator[str]:
                 yield line.removeprefix("# ").partition("  #")[0].strip()
 
 
-def _installing(node: Node) -> Iterator[str]:
+def _installing(node: Guided) -> Iterator[str]:
     """The adapter comes, is exchanged for a newer one, and goes, while a pod runs."""
     node.runtime.start()
     node.pods.start("before")
@@ -143,7 +143,7 @@ def _installing(node: Node) -> Iterator[str]:
     yield from (f"left behind by the way back: {path}" for path in left)
 
 
-def _without_list(node: Node) -> Iterator[str]:
+def _without_list(node: Guided) -> Iterator[str]:
     """On a node without a list of plugins, the adapter runs those of its own list, also for pods."""
     text, own = CONF.read_text(), Path(example.LIST)
     CONF.unlink()
@@ -169,7 +169,7 @@ def _without_list(node: Node) -> Iterator[str]:
         yield "uninstall has changed a list with plugins"
 
 
-def _on_k3s(node: Node) -> Iterator[str]:
+def _on_k3s(node: Guided) -> Iterator[str]:
     """The same on a node that is laid out as K3s's, whose configuration switches NRI off."""
     upper, work = STATE / "layers/var/upper", STATE / "layers/var/work"
     for folder in (upper, work):
@@ -191,7 +191,7 @@ def _on_k3s(node: Node) -> Iterator[str]:
             yield "NRI is on after uninstall"
 
 
-def _from_adapter(node: Node) -> Iterator[str]:
+def _from_adapter(node: Guided) -> Iterator[str]:
     """Upstream's adapter, launched by the runtime, is exchanged while a pod runs."""
     configuration: Json = {"config": "/etc/nri/conf.json", "path": f"/opt/nri/bin:{PATH}"}
     settings = _link("00-v010-adapter", peer("reference"), configuration)
@@ -208,7 +208,7 @@ def _from_adapter(node: Node) -> Iterator[str]:
     yield from node.judge()
 
 
-def _from_injector(node: Node) -> Iterator[str]:
+def _from_injector(node: Guided) -> Iterator[str]:
     """Upstream's injector, launched by the runtime, is exchanged while a pod runs."""
     hooks.prepare()
     hooks.record()
@@ -220,7 +220,7 @@ def _from_injector(node: Node) -> Iterator[str]:
     yield from _hooks_of(node)
 
 
-def _hooks_of(node: Node) -> Iterator[str]:
+def _hooks_of(node: Guided) -> Iterator[str]:
     """Ends all pods; yields the containers whose hook has not run once at each stage."""
     node.end()
     yield from hooks.differences(container for _, container in node.pods.ids.values())
@@ -236,7 +236,7 @@ def _link(name: str, plugin: Path, settings: Json) -> Path:
     return file
 
 
-def _from_1_6(node: Node) -> Iterator[str]:
+def _from_1_6(node: Guided) -> Iterator[str]:
     """containerd 1.6, which runs the plugins itself, is exchanged while a pod runs, and comes back."""
     new, old = node.runtime, Containerd(build.containerd("1.6.20"))
     old.config, old.binaries = CONFIG, build.debian("containerd")
@@ -279,7 +279,7 @@ def _configure(runtime: Runtime, major: str, section: str) -> None:
     runtime.template = str(file)
 
 
-def _from_cri_o(node: Node) -> Iterator[str]:
+def _from_cri_o(node: Guided) -> Iterator[str]:
     """CRI-O's hooks become the adapter's, while a pod runs."""
     hooks.prepare()
     hooks.record()

@@ -209,7 +209,7 @@ def of_guide(guide: str) -> Run:
     return Run(
         "the commands of the guide",
         lambda _: has_legacy and install_legacy(SETUPS["etc"]),
-        lambda runtime, syslog: guides.PLAYS[guide](guides.Node(runtime, syslog.has, calls)),
+        lambda runtime, syslog: guides.PLAYS[guide](guides.Guided(runtime, syslog.has, calls)),
     )
 
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from tests.e2e.pod import HarnessError as Finding
 from tests.faults.beside import BESIDE, hang_ups
-from tests.faults.node import Node
+from tests.faults.node import GoNode
 from tests.faults.rows import ADAPTER_FAULTS, FAULTS, kill_loop, program_fault, start, three
 from tests.peers.build import PeerMissing, peer
 
@@ -28,7 +28,7 @@ USUAL = ("v0.8.0", "v0.12.0", "v0.12.5")
 FORMS = ("launched", "external")
 STATES = ("create", "delete")
 
-Rows = dict[str, Callable[[Node], str]]
+Rows = dict[str, Callable[[GoNode], str]]
 
 
 class Row(NamedTuple):
@@ -98,7 +98,7 @@ def table_of(place: tuple[str, str], rows: Rows) -> list[Row]:
 
 def on_one_node(place: tuple[str, str], rows: Rows) -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="faults-", ignore_cleanup_errors=True) as directory:
-        node = Node(Path(directory), *place)
+        node = GoNode(Path(directory), *place)
         try:
             for what, row in {"start": start, **rows}.items():
                 begin = time.monotonic()

@@ -18,7 +18,7 @@ from tests.e2e.pod import HarnessError as Finding
 from tests.peers.harness import GoRuntime
 from v010_adapter.events.deletes import SECOND_LOOK
 
-from .node import LIMIT, NAME, STEPS, Life, Node
+from .node import LIMIT, NAME, STEPS, GoNode, PodLife
 from .rows import Traffic, ends
 
 INDEXES = ("00", "01")
@@ -68,7 +68,7 @@ class Proxy:
         self._listening.close()
 
 
-def hang_ups(node: Node, count: int, seed: int) -> str:
+def hang_ups(node: GoNode, count: int, seed: int) -> str:
     """The runtime asks the adapter 00 first and 01 last; each loses its connection for half of the time."""
     rng = random.Random(seed)  # noqa: S311 - no secret
     node.terminate_externals()
@@ -106,7 +106,7 @@ def hang_ups(node: Node, count: int, seed: int) -> str:
         node.names = [NAME]
 
 
-def two(node: Node) -> None:
+def two(node: GoNode) -> None:
     """Starts two adapters in place of those that run: 00, which the runtime asks first, and 01."""
     node.terminate_externals()
     for index in INDEXES:
@@ -114,12 +114,12 @@ def two(node: Node) -> None:
     both_join(node)
 
 
-def both_join(node: Node) -> None:
+def both_join(node: GoNode) -> None:
     node.until(lambda: len(node.joined()) == len(INDEXES), "both adapters")
 
 
 @contextmanager
-def hanging(node: Node, index: str, *, is_killed: bool) -> Iterator[None]:
+def hanging(node: GoNode, index: str, *, is_killed: bool) -> Iterator[None]:
     """One of two adapters hangs. The runtime drops or keeps it, according to its version.
 
     It goes on after that, or a watchdog kills it, and a service manager starts it again.
@@ -137,16 +137,16 @@ def hanging(node: Node, index: str, *, is_killed: bool) -> Iterator[None]:
     both_join(node)
 
 
-def end_two(node: Node) -> None:
+def end_two(node: GoNode) -> None:
     node.terminate_externals()
     node.start_external()
     node.rejoins()
 
 
-def hang(node: Node, index: str, *, is_killed: bool = False) -> str:
+def hang(node: GoNode, index: str, *, is_killed: bool = False) -> str:
     """An event takes the time of two requests while an adapter hangs, and what is served then is not repeated."""
     two(node)
-    old, new, short = lives = [Life.make(f"{word}-{index}-{is_killed}") for word in ("old", "new", "short")]
+    old, new, short = lives = [PodLife.make(f"{word}-{index}-{is_killed}") for word in ("old", "new", "short")]
     for event in STEPS[:2]:
         node.play(event, old)
     with hanging(node, index, is_killed=is_killed):
@@ -161,10 +161,10 @@ def hang(node: Node, index: str, *, is_killed: bool = False) -> str:
     return figures
 
 
-def hang_in_a_create(node: Node) -> str:
+def hang_in_a_create(node: GoNode) -> str:
     """The one that hangs has the lock of the id: the other one waits until its own deadline, and refuses."""
     two(node)
-    life = Life.make("held")
+    life = PodLife.make("held")
     node.play("RunPodSandbox", life)
     stopped = Event()
 
@@ -185,10 +185,10 @@ def hang_in_a_create(node: Node) -> str:
     return figures
 
 
-def two_runtimes(node: Node) -> str:
+def two_runtimes(node: GoNode) -> str:
     """With one state directory. Neither lists what the other one runs, and nothing of it gets a delete."""
     node.until(lambda: len(node.joined()) == 1, "the adapter")
-    life = Life.make("kept")
+    life = PodLife.make("kept")
     node.plays(life, *STEPS[:2])
     folder = node.directory / "other"
     folder.mkdir()
@@ -206,7 +206,7 @@ def two_runtimes(node: Node) -> str:
     return ends(node, life)
 
 
-def full(node: Node) -> str:
+def full(node: GoNode) -> str:
     """The disk of the state directory is full at a create, and has room again before the adapter is killed."""
     node.terminate_externals()
     state = node.directory / "state"
@@ -221,7 +221,7 @@ def full(node: Node) -> str:
         with suppress(OSError), filler.open("wb", buffering=0) as file:
             while file.write(bytes(4096)):
                 pass
-        life = Life.make("full")
+        life = PodLife.make("full")
         node.plays(life, *STEPS[:2])
         if node.owed():
             raise Finding("the disk is not full")
@@ -238,7 +238,7 @@ def full(node: Node) -> str:
         node.rejoins()
 
 
-def long_delete(node: Node) -> str:
+def long_delete(node: GoNode) -> str:
     """A delete outlasts the adapter's end: its plugin is left to finish, and no other adapter runs it again."""
     node.terminate_externals()
     settings = node.directory / "settings"
@@ -247,7 +247,7 @@ def long_delete(node: Node) -> str:
     node.start_external()
     node.rejoins()
     settings.write_text(text)
-    life = Life.make("long")
+    life = PodLife.make("long")
     node.plays(life, *STEPS[:2])
     with node.fault("delete", life, "long", node.externals[-1].terminate):
         node.play("StopContainer", life, 2 * LIMIT)
@@ -258,7 +258,7 @@ def long_delete(node: Node) -> str:
     return ends(node, life)
 
 
-BESIDE: dict[str, Callable[[Node], str]] = {
+BESIDE: dict[str, Callable[[GoNode], str]] = {
     "the oldest of two hangs": partial(hang, index="00"),
     "the newest of two hangs": partial(hang, index="01"),
     "the oldest of two hangs, then SIGKILL": partial(hang, index="00", is_killed=True),

@@ -18,9 +18,9 @@ from typing import Any
 from google.protobuf.json_format import MessageToDict
 
 from tests.e2e.pod import HarnessError as Finding
-from tests.large import FIELDS, creation
 from tests.peers.build import PeerMissing
 from tests.peers.harness import COMMAND, NAME, GoRuntime, Reply
+from tests.rig.large import FIELDS, creation
 
 VERSIONS = ("v0.8.0", "v0.10.0", "v0.12.0", "v0.12.5")
 LARGEST = 3_900_000

@@ -17,12 +17,11 @@ from typing import Any, NamedTuple
 
 from tests.e2e.pod import HarnessError as Finding
 from tests.e2e.pod import until
-from tests.interpreter import FIRST_LINE
 from tests.peers.harness import GoRuntime, Reply, golden
-from tests.processes import children_of
+from tests.rig.interpreter import FIRST_LINE
+from tests.rig.processes import children_of
 from v010_adapter.state.ledger import decode
 
-BOOT = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 NAME = "00-v010-adapter"
 LIMIT = 2_000_000  # microseconds that a runtime waits for a plugin by default
 STEPS = ["RunPodSandbox", "StartContainer", "StopContainer", "RemoveContainer", "StopPodSandbox", "RemovePodSandbox"]
@@ -70,26 +69,26 @@ _LIFE = golden("containerd-2.4.2")
 _CONTAINER = next(recorded.container for recorded in _LIFE if recorded.container)
 
 
-class Life(NamedTuple):
+class PodLife(NamedTuple):
     pod: dict[str, Any]
     container: dict[str, Any]
 
     @classmethod
-    def make(cls, name: str) -> Life:
+    def make(cls, name: str) -> PodLife:
         pod, container = copy.deepcopy(dict(_LIFE[0].pod)), copy.deepcopy(dict(_CONTAINER or {}))
         pod.update(id=f"p-{name}", pid=os.getpid())
         container.update(id=f"c-{name}", pod_sandbox_id=pod["id"], pid=os.getpid(), state="CONTAINER_CREATED")
         return cls(pod, container)
 
 
-class Node:
+class GoNode:
     """Everything lies in one directory. `form` is launched or external."""
 
     def __init__(self, directory: Path, form: str, version: str) -> None:
         self.directory, self.form, self.version = directory, form, version
         self.names = [NAME]
         self.until = partial(until, seconds=60, folder=directory)
-        self.lives: list[Life] = []
+        self.lives: list[PodLife] = []
         self.launched = self.guard = self._killed = 0
         self.externals: list[subprocess.Popen[bytes]] = []
         self._runtimes: list[GoRuntime] = []
@@ -161,7 +160,7 @@ class Node:
     def rejoins(self) -> None:
         self.until(lambda: self.joined() == [self.server], "the adapter joins again")
 
-    def play(self, event: str, life: Life, limit: int = LIMIT) -> Reply:
+    def play(self, event: str, life: PodLife, limit: int = LIMIT) -> Reply:
         """Plays an event, which takes less than so many microseconds.
 
         What a Synchronize would tell changes with it, as it does in containerd.
@@ -183,14 +182,14 @@ class Node:
             raise Finding(f"{event} took {reply.us / 1e6:.2f} s")
         return reply
 
-    def plays(self, life: Life, *events: str) -> None:
+    def plays(self, life: PodLife, *events: str) -> None:
         for event in events:
             reply = self.play(event, life)
             if (reply.error, reply.names) != ("", self.names):
                 raise Finding(f"{event}: {reply.error!r}, then there are {reply.names}")
 
     @contextmanager
-    def fault(self, state: str, life: Life, fault: str, then: Callable[[], object] = int) -> Iterator[None]:
+    def fault(self, state: str, life: PodLife, fault: str, then: Callable[[], object] = int) -> Iterator[None]:
         """Lets the program misbehave at one request; `then` is called as soon as the program has the request."""
         file, at = self.directory / "fault", f"{state}:{life.container['id']}"
         file.write_text(f"{at} {fault}\n")

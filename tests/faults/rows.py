@@ -14,7 +14,7 @@ from threading import Event, Thread
 
 from tests.e2e.pod import HarnessError as Finding
 
-from .node import LIMIT, NAME, STEPS, Life, Node, balance
+from .node import LIMIT, NAME, STEPS, GoNode, PodLife, balance
 
 ENDS, CONTAINERS = 12, 100
 KILL, STOP, TERMINATE, INTERRUPT = signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM, signal.SIGINT
@@ -31,7 +31,7 @@ CHANGED = {"create": "StartContainer", "delete": "StopContainer"}
 """The event at which the program runs in this state for a container."""
 
 
-def start(node: Node) -> str:
+def start(node: GoNode) -> str:
     node.start_runtime()
     if node.form == "external":
         node.start_external()
@@ -39,14 +39,14 @@ def start(node: Node) -> str:
     return ""
 
 
-def ends(node: Node, *lives: Life, kills: int = 0, excused: Collection[str] = ()) -> str:
+def ends(node: GoNode, *lives: PodLife, kills: int = 0, excused: Collection[str] = ()) -> str:
     ids = {part["id"] for life in lives for part in life}
     node.until(lambda: not ids & node.owed(), "that nothing is owed")
     return balance(node.notes(), ids, kills, excused)
 
 
-def program_fault(node: Node, fault: str, error: str, state: str) -> str:
-    life, first = Life.make(f"{fault}-{state}"), STEPS.index(CHANGED[state])
+def program_fault(node: GoNode, fault: str, error: str, state: str) -> str:
+    life, first = PodLife.make(f"{fault}-{state}"), STEPS.index(CHANGED[state])
     node.plays(life, *STEPS[:first])
     with node.fault(state, life, fault):
         reply = node.play(STEPS[first], life)
@@ -57,8 +57,8 @@ def program_fault(node: Node, fault: str, error: str, state: str) -> str:
     return ends(node, life)
 
 
-def kill_between(node: Node) -> str:
-    life = Life.make("a")
+def kill_between(node: GoNode) -> str:
+    life = PodLife.make("a")
     node.plays(life, *STEPS[:2])
     node.kill()
     node.rejoins()
@@ -66,8 +66,8 @@ def kill_between(node: Node) -> str:
     return ends(node, life)
 
 
-def kill_during(node: Node, state: str) -> str:
-    life = Life.make("a")
+def kill_during(node: GoNode, state: str) -> str:
+    life = PodLife.make("a")
     first = STEPS.index(CHANGED[state])
     node.plays(life, *STEPS[:first])
     with node.fault(state, life, "hold", node.kill):
@@ -78,8 +78,8 @@ def kill_during(node: Node, state: str) -> str:
     return ends(node, life, kills=int(state == "delete"))
 
 
-def new_runtime(node: Node) -> str:
-    life, other = Life.make("a"), Life.make("b")
+def new_runtime(node: GoNode) -> str:
+    life, other = PodLife.make("a"), PodLife.make("b")
     for each in (life, other):
         node.plays(each, *STEPS[:2])
     pidfds = list(map(os.pidfd_open, node.pids()))
@@ -99,9 +99,9 @@ def new_runtime(node: Node) -> str:
     return ends(node, life, other)
 
 
-def new_runtime_during(node: Node, state: str) -> str:
+def new_runtime_during(node: GoNode, state: str) -> str:
     """The old server finishes what it has under way; the adapter of the new runtime neither repeats nor forgets it."""
-    life = Life.make("a")
+    life = PodLife.make("a")
     first = STEPS.index(CHANGED[state])
     node.plays(life, *STEPS[:first])
     with node.fault(state, life, "hold", node.runtime.kill), suppress(RuntimeError):
@@ -113,9 +113,9 @@ def new_runtime_during(node: Node, state: str) -> str:
     return ends(node, life)
 
 
-def handover(node: Node) -> str:
+def handover(node: GoNode) -> str:
     """SIGTERM during a create; a second adapter waits."""
-    life, first = Life.make("a"), node.pids()[0]
+    life, first = PodLife.make("a"), node.pids()[0]
     node.start_external("01")
     node.names = ["00-v010-adapter", "01-v010-adapter"]
     node.until(lambda: node.runtime.play("plugins").names == node.names, "the second adapter")
@@ -135,19 +135,19 @@ class Traffic:
     An event takes less than `limit` microseconds. `tolerated` are parts of errors that an event may have.
     """
 
-    def __init__(self, node: Node, rng: random.Random, limit: int = LIMIT, tolerated: tuple[str, ...] = ()) -> None:
+    def __init__(self, node: GoNode, rng: random.Random, limit: int = LIMIT, tolerated: tuple[str, ...] = ()) -> None:
         self._limit, self._tolerated = limit, tolerated
         self.events = 0
-        self.lives: list[Life] = []
+        self.lives: list[PodLife] = []
         self.creates: dict[str, tuple[float, float]] = {}  # when they were under way, by what was created
-        self.spans: list[tuple[Life, tuple[float, float]]] = []  # when each event was under way
+        self.spans: list[tuple[PodLife, tuple[float, float]]] = []  # when each event was under way
         self._node, self._rng = node, rng
         self._open: dict[int, int] = {}
 
     def step(self) -> None:
         if len(self._open) < 5:
             self._open[len(self.lives)] = 0
-            self.lives.append(Life.make(str(len(self.lives))))
+            self.lives.append(PodLife.make(str(len(self.lives))))
         self._advance(self._rng.choice(list(self._open)))
 
     def _advance(self, number: int) -> None:
@@ -171,7 +171,7 @@ class Traffic:
             self._advance(next(iter(self._open)))
 
 
-def kill_loop(node: Node, kills: int, seed: int) -> str:
+def kill_loop(node: GoNode, kills: int, seed: int) -> str:
     rng = random.Random(seed)  # noqa: S311 - no secret
     moments = [rng.uniform(0, 2) for _ in range(kills)]
     killed: list[float] = []
@@ -202,7 +202,7 @@ def kill_loop(node: Node, kills: int, seed: int) -> str:
 class Adapter:
     """One of three. `process` is None for the one that the runtime has launched, as long as that lives."""
 
-    def __init__(self, node: Node, index: str) -> None:
+    def __init__(self, node: GoNode, index: str) -> None:
         self.node, self.index = node, index
         self.process = node.externals[-1] if node.externals else None
         self._has_first_server = True
@@ -232,7 +232,7 @@ class Adapter:
         self.process = self.node.externals[-1]
 
 
-def three(node: Node, seed: int) -> str:
+def three(node: GoNode, seed: int) -> str:
     """No create is lost but those under way at a kill, and none runs twice."""
     rng = random.Random(seed)  # noqa: S311 - no secret
     adapters = [Adapter(node, "00")]
@@ -272,7 +272,7 @@ def three(node: Node, seed: int) -> str:
     return f"{traffic.events} events, {len(kills)} kills of {ENDS} ends, {figures}, {len(lost)} creates lost to kills"
 
 
-ADAPTER_FAULTS: dict[str, Callable[[Node], str]] = {
+ADAPTER_FAULTS: dict[str, Callable[[GoNode], str]] = {
     "SIGKILL between create and delete": kill_between,
     "SIGKILL during a create": partial(kill_during, state="create"),
     "SIGKILL during a delete": partial(kill_during, state="delete"),

@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.e2e.pod import HarnessError as Finding
 from tests.peers.build import NEWEST, c_program
 
-from .node import Life, Node
+from .node import GoNode, PodLife
 from .rows import start
 
 ALIVE = 50
@@ -23,14 +23,14 @@ ALIVE = 50
 SAMPLES = 20
 
 
-def play(node: Node, events: tuple[str, ...], life: Life) -> None:
+def play(node: GoNode, events: tuple[str, ...], life: PodLife) -> None:
     for event in events:
         reply = node.runtime.event(event, life.pod, life.container)
         if reply.error or reply.names != node.names:
             raise Finding(f"{event} of {life.container['id']}: {reply.error!r}, then there are {reply.names}")
 
 
-def figures(node: Node) -> str:
+def figures(node: GoNode) -> str:
     """What the processes of the adapter take, and what lies in its state directory."""
     pids = node.pids()
     rollups = [Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in pids]
@@ -40,15 +40,15 @@ def figures(node: Node) -> str:
     return f"PSS {pss} kB, descriptors {descriptors}, {files} files in the state directory"
 
 
-def soak(node: Node, containers: int) -> None:
+def soak(node: GoNode, containers: int) -> None:
     count = node.directory / "count"
     (node.directory / "c").symlink_to(c_program("plugin"))
     plugins = [{"type": "c", "conf": {"log": str(count)}}]
     (node.directory / "conf.json").write_text(json.dumps({"version": "0.1", "plugins": plugins}))
     start(node)
-    alive: deque[Life] = deque()
+    alive: deque[PodLife] = deque()
     for number in range(containers):
-        alive.append(Life.make(str(number)))
+        alive.append(PodLife.make(str(number)))
         play(node, ("RunPodSandbox", "CreateContainer", "StartContainer"), alive[-1])
         if len(alive) == ALIVE:
             play(node, ("StopContainer", "RemoveContainer", "StopPodSandbox", "RemovePodSandbox"), alive.popleft())
@@ -62,7 +62,7 @@ def soak(node: Node, containers: int) -> None:
 
 def main(containers: int, version: str = NEWEST) -> None:
     with tempfile.TemporaryDirectory(prefix="soak-") as directory:
-        node = Node(Path(directory), "launched", version)
+        node = GoNode(Path(directory), "launched", version)
         try:
             soak(node, containers)
         finally:

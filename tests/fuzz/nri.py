@@ -37,11 +37,11 @@ from v010_adapter.legacy.pending_updates import OnUpdated
 from v010_adapter.monitoring.logs import LineFormatter
 from v010_adapter.settings import HooksSettings, LegacySettings, PluginSettings, Settings
 
-from ..legacy.played import Clock, PlayedProgram
-from ..link import Link
-from ..nri.runtime import Runtime
 from ..oci.cases import FULL
-from ..processes import open_descriptors
+from ..rig.played import PlayedLoop, PlayedProgram
+from ..rig.processes import open_descriptors
+from ..rig.serving import Link
+from ..rig.trunk import Runtime
 from . import mutations
 from .target import Target
 
@@ -150,7 +150,7 @@ class Fuzzed(Adapter):
         settings.parse(text, "configuration from the runtime")
 
 
-class FuzzLoop(Clock):
+class FuzzLoop(PlayedLoop):
     """A loop that watches nothing: what is watched are processes that a message has named."""
 
     quiet_at = 0.0
@@ -161,12 +161,12 @@ class FuzzLoop(Clock):
     unwatch = watch
 
 
-class Program(PlayedProgram):
+class FuzzedProgram(PlayedProgram):
     """A program as the script says it: it prints and ends as soon as it has its request, or hangs."""
 
     stdout = b""
 
-    def __init__(self, node: Node, name: str, on_end: Callable[[Any], object]) -> None:
+    def __init__(self, node: FuzzedNode, name: str, on_end: Callable[[Any], object]) -> None:
         super().__init__(node.loop, name, on_end)
         self.pid = 1 << 22
         self._what = next(node.script)
@@ -201,14 +201,14 @@ class Log(logging.Handler):
             self.bugs.append(lines[0])
 
 
-class Node(Link):
+class FuzzedNode(Link):
     def __init__(self, script: bytes) -> None:
         super().__init__()
         own, folder, _ = place()
         self._open_before = open_descriptors()
         self.script, self.refuses_updates = cycle(script), script[0] & 1
         self.loop = FuzzLoop()
-        self.programs: list[Program] = []
+        self.programs: list[FuzzedProgram] = []
         self.outputs: Sequence[bytes] = OUTPUTS
         self.log = Log()
         shutil.rmtree(folder / "state", ignore_errors=True)
@@ -267,9 +267,9 @@ class Node(Link):
 
 
 @contextmanager
-def node(script: bytes, level: int) -> Iterator[Node]:
+def node(script: bytes, level: int) -> Iterator[FuzzedNode]:
     """A node whose programs do what the script's bytes say, one after the other, and whose log has a level."""
-    made = Node(script)
+    made = FuzzedNode(script)
     log = logging.getLogger("v010_adapter")
     with ExitStack() as stack:
         stack.callback(made.close)
@@ -277,7 +277,7 @@ def node(script: bytes, level: int) -> Iterator[Node]:
         stack.enter_context(
             patch(
                 "v010_adapter.programs.process.Process",
-                lambda _, program, on_end, __: Program(made, program.name, on_end),
+                lambda _, program, on_end, __: FuzzedProgram(made, program.name, on_end),
             )
         )
         stack.enter_context(patch("v010_adapter.legacy.find.find", lambda type_, *_: type_))

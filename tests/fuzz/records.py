@@ -22,7 +22,7 @@ from v010_adapter.legacy.request import of_container
 from v010_adapter.state.ledger import Ledger, Record, decode, encode, name_of
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 
-from ..processes import SteppedLoop
+from ..rig.loop import SteppedLoop
 from . import mutations
 from .target import Target
 

@@ -9,15 +9,15 @@ import pytest
 
 from nri.holding.holds import Holds
 
-from .oci import RUNTIMES, Runtime, missing
+from .oci import RUNTIMES, OciRuntime, missing
 
 
 @pytest.fixture(params=RUNTIMES)
-def oci(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runtime]:
+def oci(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OciRuntime]:
     """runc or crun."""
     if reason := missing(request.param):
         pytest.skip(reason)
-    runtime = Runtime(request.param, tmp_path)
+    runtime = OciRuntime(request.param, tmp_path)
     yield runtime
     runtime.clear()
 

@@ -12,15 +12,14 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from ..mounts import refused
-from ..processes import gone
-from ..waiting import LIMIT, limit
+from ..rig.mounts import refused
+from ..rig.processes import gone
+from ..rig.waiting import LIMIT, limit
 
 BUSYBOX = "/bin/busybox"
 RUNTIMES = {"runc": ["runc"], "crun": ["crun", "--cgroup-manager=cgroupfs"]}
 QUIET: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
 NUMBERS = count()
-NEWNS = 0x20000
 
 
 def missing(name: str) -> str:
@@ -31,7 +30,7 @@ def missing(name: str) -> str:
     return absent or refused()  # a runtime mounts the container's root directory
 
 
-class Runtime:
+class OciRuntime:
     """A runtime with a directory of its own."""
 
     def __init__(self, name: str, folder: Path) -> None:
@@ -72,7 +71,7 @@ class Runtime:
 class Container:
     """A container that has been created."""
 
-    def __init__(self, runtime: Runtime, id_: str, program: tuple[str, ...]) -> None:
+    def __init__(self, runtime: OciRuntime, id_: str, program: tuple[str, ...]) -> None:
         self.id = id_
         self.runtime = runtime
         self.ran = runtime.root.parent / f"{id_}.ran"

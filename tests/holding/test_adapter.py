@@ -11,19 +11,19 @@ import pytest
 from nri import api
 from nri.wire import Code
 
-from ..daemon.harness import POD, Node, stop
-from ..daemon.process import Daemon
-from .oci import Container, Runtime, until
+from ..rig.daemon import Daemon
+from ..rig.machine import POD, Machine
+from .oci import Container, OciRuntime, until
 from .test_runtimes import no_files, waits_for_start
 
 AT_ONCE = {"holdAfter": 0}
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Iterator[Node]:
+def node(tmp_path: Path) -> Iterator[Machine]:
     """The node of an adapter, apart from the runtime's."""
     (tmp_path / "node").mkdir()
-    made = Node(tmp_path / "node")
+    made = Machine(tmp_path / "node")
     yield made
     made.close()
 
@@ -37,7 +37,9 @@ def created(daemon: Daemon, container: Container) -> None:
     assert (reply.code, reply.message) == (Code.OK, "")
 
 
-def test_no_program_is_executed_before_its_plugin_is_done_and_others_start_meanwhile(oci: Runtime, node: Node) -> None:
+def test_no_program_is_executed_before_its_plugin_is_done_and_others_start_meanwhile(
+    oci: OciRuntime, node: Machine
+) -> None:
     first, second = oci.create(), oci.create()
     gate = node.slow(when=f'"id":"{first.id}"')
     node.configure("slow")
@@ -57,39 +59,7 @@ def test_no_program_is_executed_before_its_plugin_is_done_and_others_start_meanw
     until(partial(no_files, first), "nothing is left of the hold")
 
 
-def test_a_program_whose_plugin_fails_is_never_executed(oci: Runtime, node: Node) -> None:
-    gate = node.slow()
-    node.plugin("slow", f'read -r line; {gate.script}; echo \'{{"error": "broken"}}\'')
-    node.configure("slow")
-    daemon = node.launch(AT_ONCE)
-    container = oci.create()
-    created(daemon, container)
-    gate.arrival()
-    start = container.start()
-    waits_for_start(container)
-    gate.let_on()
-    assert start.ended()[0] != 0
-    daemon.logged("it is refused: plugin: slow: broken")
-    assert (container.state, container.has_run) == ("stopped", 0)
-
-
-def test_a_program_whose_container_is_stopped_is_never_executed(oci: Runtime, node: Node) -> None:
-    gate = node.slow(when='"state":"create"')
-    node.configure("slow")
-    daemon = node.launch(AT_ONCE)
-    container = oci.create()
-    created(daemon, container)
-    gate.arrival()
-    start = container.start()
-    waits_for_start(container)
-    stopping = daemon.send(stop(container.id))
-    assert start.ended()[0] != 0
-    gate.let_on()
-    assert daemon.reply(stopping).code == Code.OK
-    assert container.has_run == 0
-
-
-def test_without_a_pid_the_process_is_found_in_its_cgroup(oci: Runtime, node: Node) -> None:
+def test_without_a_pid_the_process_is_found_in_its_cgroup(oci: OciRuntime, node: Machine) -> None:
     gate = node.slow()
     node.configure("slow")
     daemon = node.launch(AT_ONCE)

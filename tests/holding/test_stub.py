@@ -20,7 +20,7 @@ from nri.holding.holds import Holds
 from nri.testing import Node
 from nri.testing.created import Created
 
-from ..waiting import LIMIT
+from ..rig.waiting import LIMIT
 from .oci import until
 
 

@@ -27,18 +27,21 @@ LEFT_OUT = " (hooks.output: journal); the runtime gets what hooks print"
 BIND = api.Mount(destination="/data", source="/srv", type="bind")
 
 
+@pytest.fixture(autouse=True)
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that were just written need no second look."""
+    monkeypatch.setattr(paths, "TIMESTAMP_STEP", -(1 << 62))
+
+
 @pytest.mark.parametrize("other", ['{"always": true}', '{"commands": ["x"]}'])
 def test_a_container_gets_the_hooks_that_match_and_the_log_names_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, other: str
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, other: str
 ) -> None:
     """Mounts are looked at if any hook asks for them."""
-    monkeypatch.setattr(paths, "TIMESTAMP_STEP", -(1 << 62))  # files that were just written need no second look
     (tmp_path / "a.json").write_bytes(text(1, when=other))
     (tmp_path / "b.json").write_bytes(text(2, when='{"hasBindMounts": true}'))
     loop = Watching()
-    hooks = HookBridge(loop, HooksSettings(directories=(str(tmp_path),)), Runner(loop))
-    hooks.start(Runtime(nri=(0, 12, 5)))
-    loop.until_in_force(hooks)
+    hooks = begun(loop, tmp_path)
     [watched] = loop.watched
     hooks.start(Runtime(nri=(0, 8, 0)))  # at the next Synchronize
     loop.turn()
@@ -65,12 +68,11 @@ def inject(hooks: HookBridge, container: api.Container, response: api.CreateCont
     assert in_turn(hooks.on_creation(request, response, 2.0)).done
 
 
-def begun(loop: Watching, **own: Any) -> HookBridge:
+def begun(loop: Watching, directory: Path, host_root: str = "/", **own: Any) -> HookBridge:
     """A bridge that has read the files of a directory."""
-    hooks = HookBridge(loop, HooksSettings(**own), Runner(loop))
+    hooks = HookBridge(loop, HooksSettings(directories=(str(directory),), **own), Runner(loop), host_root)
     hooks.start(Runtime(nri=(0, 12, 5)))
-    while not hooks.containers:
-        loop.turn()
+    loop.until_in_force(hooks)
     return hooks
 
 
@@ -78,14 +80,13 @@ def test_the_log_numbers_the_hooks_of_each_stage_behind_those_that_are_there_bef
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As the OCI runtime counts them in its errors: those of the container itself, and those of plugins before."""
-    monkeypatch.setattr(paths, "TIMESTAMP_STEP", -(1 << 62))
     monkeypatch.setattr(HookBridge, "_run_precreate", lambda _, __, ___, response, *____: response)
     stages = {"a": ["prestart", "poststop"], "b": ["precreate"], "c": ["createRuntime", "startContainer"], "d": []}
     for name, of_name in stages.items():
         file = text(name).replace(b'["prestart"]', json.dumps(of_name).encode())
         (tmp_path / f"{name}.json").write_bytes(file)
     loop = Watching()
-    hooks = begun(loop, directories=(str(tmp_path),), precreate=True)
+    hooks = begun(loop, tmp_path, precreate=True)
     caplog.set_level("INFO")
     caplog.clear()
     there = [api.Hook(path="/cdi")]
@@ -106,26 +107,23 @@ def test_the_log_numbers_the_hooks_of_each_stage_behind_those_that_are_there_bef
     assert caplog.messages[-1] == "hooks for container default/web (c): none at any stage"
 
 
-def test_the_default_timeout_is_for_hooks_whose_file_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paths, "TIMESTAMP_STEP", -(1 << 62))
+def test_the_default_timeout_is_for_hooks_whose_file_has_none(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_bytes(text(1))
     (tmp_path / "b.json").write_bytes(text(2).replace(b'"path"', b'"timeout": 7, "path"'))
     for timeout, limits in ((0, [None, 7]), (20, [20, 7])):
         response = api.CreateContainerResponse()
-        inject(begun(Watching(), directories=(str(tmp_path),), timeout=timeout), api.Container(id="c"), response)
+        inject(begun(Watching(), tmp_path, timeout=timeout), api.Container(id="c"), response)
         injected = response.adjust.hooks.create_runtime
         assert [hook.timeout.value if hook.HasField("timeout") else None for hook in injected] == limits
 
 
-def test_hooks_spare_the_namespaces_of_not_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hooks_spare_the_namespaces_of_not_in(tmp_path: Path) -> None:
     """A file's own list replaces that of all files."""
-    monkeypatch.setattr(paths, "TIMESTAMP_STEP", -(1 << 62))
     for name in "abc":
         (tmp_path / f"{name}.json").write_bytes(text(name))
     files = {"b.json": HookFileSettings(frozenset()), "c.json": HookFileSettings(frozenset(["other", "more"]))}
-    own = {"directories": (str(tmp_path),), "not_in": frozenset(["kube-system"]), "files": files}
     loop = Watching()
-    hooks = begun(loop, **own)
+    hooks = begun(loop, tmp_path, not_in=frozenset(["kube-system"]), files=files)
     for namespace, given in (("kube-system", "bc"), ("other", "ab"), ("default", "abc"), ("", "abc")):
         response = api.CreateContainerResponse()
         inject(hooks, api.Container(id="c"), response, api.PodSandbox(namespace=namespace))
@@ -134,11 +132,8 @@ def test_hooks_spare_the_namespaces_of_not_in(tmp_path: Path, monkeypatch: pytes
     assert hooks.containers == {f"{tmp_path}/a.json": 3, f"{tmp_path}/b.json": 4, f"{tmp_path}/c.json": 3}
 
 
-def test_with_the_journal_hooks_are_run_by_systemd_cat_where_it_can_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_the_journal_hooks_are_run_by_systemd_cat_where_it_can_work(tmp_path: Path) -> None:
     """Not those that run in the container. What changes on the node counts for the next container."""
-    monkeypatch.setattr(paths, "TIMESTAMP_STEP", -(1 << 62))
     place, root = tmp_path / "hooks.d", tmp_path / "host"
     place.mkdir()
     stages = ["prestart", "createContainer", "startContainer", "poststart", "poststop"]
@@ -149,12 +144,7 @@ def test_with_the_journal_hooks_are_run_by_systemd_cat_where_it_can_work(
         installed.parent.mkdir(parents=True, exist_ok=True)
         installed.write_bytes(b"\x7fELF")
         installed.chmod(0o755)
-    settings = HooksSettings(directories=(str(place),), output="journal", timeout=9)
-    loop = Watching()
-    hooks = HookBridge(loop, settings, Runner(loop), str(root))
-    hooks.start(Runtime(nri=(0, 12, 5)))
-    while not hooks.containers:
-        loop.turn()
+    hooks = begun(Watching(), place, str(root), output="journal", timeout=9)
 
     def injected() -> api.Hooks:
         response = api.CreateContainerResponse()
@@ -187,12 +177,7 @@ def test_precreate_hooks_stand_by_and_others_do_not(tmp_path: Path) -> None:
     for name, stage in (("a", "prestart"), ("b", "precreate"), ("c", "precreate")):
         (tmp_path / f"{name}.json").write_bytes(text(name).replace(b"prestart", stage.encode()))
     for standby in (0, 2):
-        loop = Watching()
-        hooks = HookBridge(
-            loop, HooksSettings(directories=(str(tmp_path),), precreate=True, standby=standby), Runner(loop)
-        )
-        hooks.start(Runtime(nri=(0, 12, 5)))
-        loop.until_in_force(hooks)
+        hooks = begun(Watching(), tmp_path, precreate=True, standby=standby)
         found = [(program.argv[1], count) for program, count in hooks.standby_programs()]
         assert found == [("b", 2), ("c", 2)] * (standby > 0)
 

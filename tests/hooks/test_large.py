@@ -24,7 +24,8 @@ from v010_adapter.programs.apart import LARGE, RESERVE, computed
 from v010_adapter.programs.process import Runner
 from v010_adapter.settings import HooksSettings
 
-from ..processes import SteppedLoop, children, open_descriptors
+from ..rig.loop import SteppedLoop
+from ..rig.processes import children, open_descriptors
 from .hookdirs import text
 
 ALWAYS, COMMANDS, PAIRS, BINDS = (

@@ -5,9 +5,6 @@ from __future__ import annotations
 from math import inf
 from pathlib import Path
 
-import pytest
-import re2  # type: ignore[import-untyped]
-
 from nri import api
 from nri.deferred import in_turn
 from nri.runtimes import Runtime
@@ -53,11 +50,3 @@ def test_a_pair_of_patterns_matches_one_annotation() -> None:
     matcher = Matcher(chosen)
     assert matcher.deciding(chosen, {"a": "2", "b": "1", "ab": "2"}) == {"ab": "2"}
     assert matcher.deciding([], {"a": "1"}) == {}
-
-
-def test_no_pattern_is_compiled_at_an_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes milliseconds for a large pattern, and a hook may have many."""
-    (tmp_path / "a.json").write_bytes(text(when=DEVICES))
-    monkeypatch.setattr(re2, "compile", lambda *_: pytest.fail("a pattern is compiled"))
-    added = {"org.qm.kvm": "true", "org.qm.set": "true"}
-    assert adjusted(tmp_path, container={}, before={}, setting=True) == added

@@ -24,7 +24,9 @@ from v010_adapter.programs.apart import RESERVE
 from v010_adapter.programs.children import children as children_of_daemon
 from v010_adapter.programs.process import Runner
 
-from ..processes import Programs, SteppedLoop, children, open_descriptors
+from ..rig.loop import SteppedLoop
+from ..rig.processes import children, open_descriptors
+from ..rig.programs import Programs
 
 ECHO = "cat"
 """A hook that changes nothing."""

@@ -12,7 +12,7 @@ from v010_adapter.hooks.facts import Facts
 from v010_adapter.hooks.file import HookFile
 from v010_adapter.hooks.reader import PAUSE, HookReader
 
-from ..processes import open_descriptors
+from ..rig.processes import open_descriptors
 from .hookdirs import Scene, Watching, later, text, unread
 
 ANY = Facts({}, "/bin/sh", False)

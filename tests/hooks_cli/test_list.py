@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from v010_adapter.cli import command_line as cli
+from tests.rig.command import Command
 from v010_adapter.monitoring import status
 
 FILES: dict[str, dict[str, Any]] = {
@@ -20,23 +20,21 @@ FILES: dict[str, dict[str, Any]] = {
 OLD = {"hook": "/bin/true", "stages": ["prestart"], "cmds": ["sh"], "hasbindmounts": True}
 
 
-class List:
+class List(Command):
     """Hook files, the adapters that run, and what the command said."""
 
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.folder, self._capsys = folder, capsys
+        super().__init__(folder, capsys)
         self.adapters: list[dict[str, Any]] = []
         for name, keys in FILES.items():
             hook = {"path": "/bin/true", **({"timeout": 3} if name == "b.json" else {})}
-            (folder / name).write_text(json.dumps({"version": "1.0.0", "hook": hook, **keys}))
-        (folder / "e.json").write_text(json.dumps(OLD))
+            self.write(name, {"version": "1.0.0", "hook": hook, **keys})
+        self.write("e.json", OLD)
 
     def __call__(self, *words: str, settings: str = "") -> list[str]:
-        config = self.folder / "own.yaml"
         state = f"state: {{directory: {self.folder}/no}}\n"
-        config.write_text(f"hooks: {{directories: [{self.folder}]{settings}}}\n{state}")
-        self.code = cli.main(["hooks", "list", "-config", str(config), *words])
-        self.out, self.err = self._capsys.readouterr()
+        config = self.write("own.yaml", f"hooks: {{directories: [{self.folder}]{settings}}}\n{state}")
+        self.run("hooks", "list", "-config", config, *words)
         return self.out.splitlines()
 
 

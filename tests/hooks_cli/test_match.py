@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.rig.command import Command
 from v010_adapter.cli import command_line as cli
 
 CONTAINER = {
@@ -20,49 +21,35 @@ CONTAINER = {
 TRUE = {"path": "/bin/true"}
 
 
-class Node:
+class Matched(Command):
     """Hooks directories, a container, and what the command said of them."""
 
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.folder = folder
-        self.container = self.write("container.json", json.dumps(CONTAINER))
-        self._capsys = capsys
-
-    def write(self, name: str, text: str) -> Path:
-        file = self.folder / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-        return file
+        super().__init__(folder, capsys)
+        self.container = self.write("container.json", CONTAINER)
 
     def hook(self, name: str, *, directory: str = "hooks.d", **keys: object) -> Path:
         hook = {"version": "1.0.0", "hook": TRUE, "when": {"always": True}, "stages": ["createRuntime"], **keys}
-        return self.write(f"{directory}/{name}", json.dumps(hook))
+        return self.write(f"{directory}/{name}", hook)
 
     def __call__(self, *words: object, directories: Sequence[str] = ("hooks.d",), container: Path | None = None) -> int:
-        self.code = cli.main(
-            ["hooks", "match", "-container", str(container or self.container)]
-            + [word for name in directories for word in ("-directory", str(self.folder / name))]
-            + [str(word) for word in words]
-        )
-        self.out, self.err = self._capsys.readouterr()
-        return self.code
+        places = [word for name in directories for word in ("-directory", self.folder / name)]
+        return self.run("hooks", "match", "-container", container or self.container, *places, *words)
 
     def of_id(self, id_: str) -> int:
-        self.code = cli.main(["hooks", "match", id_, "-directory", str(self.folder / "hooks.d")])
-        self.out, self.err = self._capsys.readouterr()
-        return self.code
+        return self.run("hooks", "match", id_, "-directory", self.folder / "hooks.d")
 
     def json(self, *words: object, **keys: Any) -> Any:
         self("-o", "json", *words, **keys)
-        return json.loads(self.out)
+        return self.told()
 
 
 @pytest.fixture
-def node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Node:
-    return Node(tmp_path, capsys)
+def node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Matched:
+    return Matched(tmp_path, capsys)
 
 
-def test_json_has_exactly_this_shape(node: Node) -> None:
+def test_json_has_exactly_this_shape(node: Matched) -> None:
     hook = {"path": "/bin/true", "args": ["true", "x"], "env": ["A=b"], "timeout": 3}
     good = node.hook("good.json", hook=hook, stages=["createRuntime", "poststop"])
     other = node.hook("other.json", when={"commands": ["nginx"]})
@@ -85,7 +72,7 @@ def test_json_has_exactly_this_shape(node: Node) -> None:
     }
 
 
-def test_text_says_at_a_glance_what_is_injected_and_why(node: Node) -> None:
+def test_text_says_at_a_glance_what_is_injected_and_why(node: Matched) -> None:
     (node.folder / "hooks.d").mkdir()
     assert node() == 0
     assert "\nthere are no hooks\n\nnothing is injected\n" in node.out
@@ -116,7 +103,7 @@ def test_text_says_at_a_glance_what_is_injected_and_why(node: Node) -> None:
     assert node.err == ""
 
 
-def test_precreate_hooks_are_named_apart(node: Node) -> None:
+def test_precreate_hooks_are_named_apart(node: Matched) -> None:
     config = node.write("own.yaml", "hooks: {precreate: true}")
     node.hook("a.json", hook={"path": "/bin/true", "args": ["true", "x"]}, stages=["precreate"])
     assert node("-config", config) == 0
@@ -131,13 +118,13 @@ def test_precreate_hooks_are_named_apart(node: Node) -> None:
 # ---- the numbers of hooks, as the OCI runtime's errors have them
 
 
-def numbered(node: Node, *words: object, container: Path | None = None) -> list[str]:
+def numbered(node: Matched, *words: object, container: Path | None = None) -> list[str]:
     """The lines about what is injected."""
     assert node(*words, container=container) == 0
     return node.out.rpartition("\n\n")[2].splitlines()
 
 
-def test_hooks_are_numbered_behind_those_that_the_container_has(node: Node) -> None:
+def test_hooks_are_numbered_behind_those_that_the_container_has(node: Matched) -> None:
     node.hook("a.json", stages=["createRuntime", "poststop"])
     node.hook("b.json", stages=["createRuntime"])
     cdi = {"path": "/cdi"}
@@ -150,7 +137,7 @@ def test_hooks_are_numbered_behind_those_that_the_container_has(node: Node) -> N
     ]
 
 
-def test_the_hooks_of_a_container_that_has_them_have_the_numbers_of_that_container(node: Node) -> None:
+def test_the_hooks_of_a_container_that_has_them_have_the_numbers_of_that_container(node: Matched) -> None:
     """Others may have added hooks in between."""
     node.hook("a.json")
     node.hook("b.json", hook=TRUE | {"timeout": 5})
@@ -178,7 +165,7 @@ def test_the_hooks_of_a_container_that_has_them_have_the_numbers_of_that_contain
     ]
 
 
-def test_a_hook_that_spares_the_namespace_of_the_pod_is_named_with_that(node: Node) -> None:
+def test_a_hook_that_spares_the_namespace_of_the_pod_is_named_with_that(node: Matched) -> None:
     node.hook("a.json")
     config = node.write("own.yaml", "hooks: {files: {a.json: {notIn: [kube-system]}}}")
     for namespace, matched, reason in (
@@ -206,7 +193,7 @@ case $1 in inspect) cat "$0.container" ;; *) cat "$0.pod" ;; esac 2>/dev/null ||
 """
 
 
-def test_a_container_is_found_by_its_id_with_its_pod(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_container_is_found_by_its_id_with_its_pod(node: Matched, monkeypatch: pytest.MonkeyPatch) -> None:
     node.hook("a.json", when={"annotations": {"^note$": "yes"}})
     monkeypatch.setenv("PATH", f"{node.folder}/bin:/usr/bin:/bin")
     node.write("bin/crictl", CRICTL).chmod(0o755)
@@ -229,7 +216,7 @@ def test_a_container_is_found_by_its_id_with_its_pod(node: Node, monkeypatch: py
     assert (node.of_id("1f"), node.err) == (2, "v010-adapter: crictl inspect: its output has no info.sandboxID\n")
 
 
-def test_without_crictl_the_commands_are_printed(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_crictl_the_commands_are_printed(node: Matched, monkeypatch: pytest.MonkeyPatch) -> None:
     node.hook("a.json")
     monkeypatch.setenv("PATH", str(node.folder))
     assert (node.of_id("1f"), node.out) == (2, "")
@@ -258,7 +245,7 @@ def test_arguments_that_exclude_each_other_are_refused(words: list[str], capsys:
 # ---- what is not known
 
 
-def test_a_hook_on_the_command_is_undecided_where_the_image_decides(node: Node) -> None:
+def test_a_hook_on_the_command_is_undecided_where_the_image_decides(node: Matched) -> None:
     """Each of these would be decided wrongly if the container were taken to have no command."""
     commands = {"commands": ["^/bin/server$"]}
     old = {"version": "0.1.0", "hook": "/bin/true", "stages": ["prestart"]}
@@ -335,7 +322,7 @@ ANNOTATIONS = {
 
 @pytest.mark.parametrize(("container", "pod", "when", "matched", "code", "hint"), ANNOTATIONS.values(), ids=ANNOTATIONS)
 def test_annotations_that_are_not_known(
-    node: Node, container: object, pod: object, when: object, matched: bool | None, code: int, hint: str
+    node: Matched, container: object, pod: object, when: object, matched: bool | None, code: int, hint: str
 ) -> None:
     node.hook("x.json", when={"annotations": when})
     file = node.write("c.yaml" if container is POD else "c.json", json.dumps(container))
@@ -351,7 +338,7 @@ def test_annotations_that_are_not_known(
     ("token", "matched", "code"), [({}, None, 3), ({"automountServiceAccountToken": False}, False, 0)]
 )
 def test_a_hook_on_bind_mounts_is_undecided_where_kubernetes_may_add_the_volume_of_a_token(
-    node: Node, token: dict[str, object], matched: bool | None, code: int
+    node: Matched, token: dict[str, object], matched: bool | None, code: int
 ) -> None:
     node.hook("x.json", when={"hasBindMounts": True})
     file = node.write("c.yaml", json.dumps({**POD, "spec": {**POD["spec"], **token}}))  # type: ignore[dict-item]
@@ -363,7 +350,7 @@ def test_a_hook_on_bind_mounts_is_undecided_where_kubernetes_may_add_the_volume_
 UNSEEN = "containerd does not tell the hook the pod's annotation note: list it in containerd's pod_annotations, or set"
 
 
-def test_a_hook_is_named_that_will_not_see_the_annotation_for_which_it_runs(node: Node) -> None:
+def test_a_hook_is_named_that_will_not_see_the_annotation_for_which_it_runs(node: Matched) -> None:
     node.hook("x.json", when={"annotations": {"^note$": "."}})
     pod = node.write("pod.json", json.dumps({"annotations": {"note": "yes", "other": "no"}}))
     for container, is_seen in ((CONTAINERDS, False), ({**CONTAINERDS, "note": ""}, True), (CRIOS, True)):
@@ -382,7 +369,7 @@ def test_a_hook_is_named_that_will_not_see_the_annotation_for_which_it_runs(node
 # ---- what the command is given
 
 
-def test_directories_trust_and_the_root_of_programs_are_those_of_the_configuration(node: Node) -> None:
+def test_directories_trust_and_the_root_of_programs_are_those_of_the_configuration(node: Matched) -> None:
     node.hook("x.json", directory="own", hook={"path": "/opt/only/on/the/node"})
     node.write("host/opt/only/on/the/node", "#!/bin/sh\n").chmod(0o755)
     text = f"hooks: {{directories: [{node.folder}/none, {node.folder}/own]}}\nhostRoot: {node.folder}/host\n"
@@ -406,7 +393,7 @@ USELESS = {
 }
 
 
-def test_what_cannot_be_used_is_named_and_ends_with_2(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_used_is_named_and_ends_with_2(node: Matched, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(node.folder)
     node.hook("x.json")
     node.write("bad.yaml", "legacy: {paht: [/x]}")

@@ -11,13 +11,13 @@ from v010_adapter.cli.install import example
 from v010_adapter.legacy import config
 from v010_adapter.settings import Settings
 
-from ..waiting import limit
-from .conftest import EXTERNAL, FORMS, LINK, LIST, PROGRAM, SHARED, UNIT, WANTED, YAML, Node
+from ..rig.waiting import limit
+from .conftest import EXTERNAL, FORMS, LINK, LIST, PROGRAM, SHARED, UNIT, WANTED, YAML, Installed
 
 Form = tuple[str, ...]
 
 
-def test_a_dry_run_shows_every_line_and_changes_nothing(node: Node, form: Form) -> None:
+def test_a_dry_run_shows_every_line_and_changes_nothing(node: Installed, form: Form) -> None:
     before = node.files()
     assert node.results(*form, "-dry-run") == dict.fromkeys(FORMS[form], ("made", True))
     assert node("install", *form, "-dry-run") == 0
@@ -29,19 +29,19 @@ def test_a_dry_run_shows_every_line_and_changes_nothing(node: Node, form: Form) 
     assert (f"-> {PROGRAM}" in node.out) == (not form)
 
 
-def test_it_is_made_once_and_undone_completely(node: Node, form: Form) -> None:
+def test_it_is_made_once_and_undone_completely(node: Installed, form: Form) -> None:
     before = node.files()
     assert node("install", *form) == 0
     after = node.files()
-    made = {name for name in after.keys() - before.keys() if not (node.root / name).is_dir()}
+    made = {name for name in after.keys() - before.keys() if not (node.folder / name).is_dir()}
     assert made == {*FORMS[form]}
-    assert (node.root / YAML).read_text() == example.text(own_list=True)
+    assert (node.folder / YAML).read_text() == example.text(own_list=True)
     if form:
-        assert os.readlink(node.root / WANTED) == f"/{UNIT}"
-        assert f'\nExecStart="{PROGRAM}" run -idx 00 -name v010-adapter\n' in (node.root / UNIT).read_text()
+        assert os.readlink(node.folder / WANTED) == f"/{UNIT}"
+        assert f'\nExecStart="{PROGRAM}" run -idx 00 -name v010-adapter\n' in (node.folder / UNIT).read_text()
     else:
-        assert os.readlink(node.root / LINK) == PROGRAM
-    assert {after[name][0] & 0o777 for name in made if not (node.root / name).is_symlink()} == {0o644}
+        assert os.readlink(node.folder / LINK) == PROGRAM
+    assert {after[name][0] & 0o777 for name in made if not (node.folder / name).is_symlink()} == {0o644}
     assert node.results(*form) == dict.fromkeys(FORMS[form], ("is there", False))
     assert node("install", *form) == 0
     assert node.out.count("is there ") == len(made)
@@ -54,23 +54,23 @@ def test_it_is_made_once_and_undone_completely(node: Node, form: Form) -> None:
     assert node.out == "nothing to remove\n"
 
 
-def test_a_configuration_with_a_key_or_of_another_is_the_administrators(node: Node) -> None:
+def test_a_configuration_with_a_key_or_of_another_is_the_administrators(node: Installed) -> None:
     for edited in (example.text().replace("#trust: strict", "trust: off"), "# mine\n", "legacy:\n  config: /x\n"):
         node("install")
         node.write(YAML, edited)
         assert node.results()[YAML] == ("kept", False)
         node("uninstall")
         assert f"kept          /{YAML}: `install` has not made it, or it was changed\n" in node.out
-        assert (node.root / YAML).read_text() == edited
+        assert (node.folder / YAML).read_text() == edited
 
 
-def test_what_another_version_has_made_is_replaced_and_removed(node: Node) -> None:
+def test_what_another_version_has_made_is_replaced_and_removed(node: Installed) -> None:
     node("install", "-external")
-    unit, config = (node.root / UNIT).read_text(), (node.root / YAML).read_text()
+    unit, config = (node.folder / UNIT).read_text(), (node.folder / YAML).read_text()
     node.write(UNIT, unit.replace("WatchdogSec=30\n", ""))
     node.write(YAML, config.replace("#trust", "#confidence"))
     assert node("install", "-external") == 0
-    assert ((node.root / UNIT).read_text(), (node.root / YAML).read_text()) == (unit, config)
+    assert ((node.folder / UNIT).read_text(), (node.folder / YAML).read_text()) == (unit, config)
     node("uninstall")
     link = node.link(LINK, "/opt/old/bin/v010-adapter")
     assert node("install") == 0
@@ -85,49 +85,49 @@ def test_what_another_version_has_made_is_replaced_and_removed(node: Node) -> No
 # ---- the list of legacy plugins
 
 
-def test_a_node_without_a_list_gets_one_of_the_adapters_own_and_keeps_it(node: Node, form: Form) -> None:
+def test_a_node_without_a_list_gets_one_of_the_adapters_own_and_keeps_it(node: Installed, form: Form) -> None:
     node("install", *form)
     assert "The list of legacy plugins is /etc/nri/v010-adapter.json: containerd 2.0 to 2.4 run" in node.out
-    own, errors = settings.read(str(node.root / YAML))
+    own, errors = settings.read(str(node.folder / YAML))
     legacy = Settings().legacy._replace(config=f"/{LIST}")
     assert (errors, own) == ([], Settings()._replace(legacy=legacy, file=own.file))
-    assert config.parse((node.root / LIST).read_bytes(), "").entries == ()
+    assert config.parse((node.folder / LIST).read_bytes(), "").entries == ()
     filled = node.write(LIST, '{"version": "0.1", "plugins": [{"type": "konfine"}]}').read_text()
     node.write(SHARED, "{}")  # by another installer
     assert node.results(*form)[LIST] == ("kept", False)
     assert node.results(*form)[YAML] == ("is there", False)
     node("uninstall")
     assert f"kept          /{LIST}: `install` has not made it" in node.out
-    assert (node.root / LIST).read_text() == filled
-    assert not (node.root / YAML).exists()
+    assert (node.folder / LIST).read_text() == filled
+    assert not (node.folder / YAML).exists()
 
 
 @pytest.mark.parametrize("other", [SHARED, "etc/nri/conf.d/v010-adapter.conf", "etc/nri/conf.d/00-v010-adapter.conf"])
-def test_where_there_is_a_list_or_a_configuration_the_list_is_the_built_in_one(node: Node, other: str) -> None:
+def test_where_there_is_a_list_or_a_configuration_the_list_is_the_built_in_one(node: Installed, other: str) -> None:
     node.write(other, '{"plugins": []}')
     node.link("opt/nri/plugins/00-v010-adapter", PROGRAM)
     node("install")
-    assert (node.root / YAML).read_text() == example.text()
-    assert not (node.root / LIST).exists()
-    (node.root / other).unlink()
+    assert (node.folder / YAML).read_text() == example.text()
+    assert not (node.folder / LIST).exists()
+    (node.folder / other).unlink()
     assert node.results()[YAML] == ("is there", False)
-    assert not (node.root / LIST).exists()
+    assert not (node.folder / LIST).exists()
 
 
-def test_a_list_that_is_a_link_to_nowhere_counts(node: Node) -> None:
+def test_a_list_that_is_a_link_to_nowhere_counts(node: Installed) -> None:
     node.link(SHARED, "/nowhere")
     node("install")
-    assert not (node.root / LIST).exists()
+    assert not (node.folder / LIST).exists()
 
 
 # ---- the index
 
 
-def test_an_index_is_kept_until_another_is_asked_for(node: Node, form: Form) -> None:
+def test_an_index_is_kept_until_another_is_asked_for(node: Installed, form: Form) -> None:
     def installed() -> str:
         if form:
-            return (node.root / UNIT).read_text().partition(" -idx ")[2][:2]
-        [link] = (node.root / LINK).parent.iterdir()
+            return (node.folder / UNIT).read_text().partition(" -idx ")[2][:2]
+        [link] = (node.folder / LINK).parent.iterdir()
         assert os.readlink(link) == PROGRAM
         return link.name.removesuffix("-v010-adapter")
 
@@ -146,7 +146,7 @@ def test_an_index_is_kept_until_another_is_asked_for(node: Node, form: Form) -> 
             node("install", "-idx", index)
 
 
-def test_a_plugin_of_the_same_name_that_is_not_this_program_is_in_the_way_and_stays(node: Node) -> None:
+def test_a_plugin_of_the_same_name_that_is_not_this_program_is_in_the_way_and_stays(node: Installed) -> None:
     """Upstream's v010-adapter is a binary."""
     node.write("opt/upstream/v010-adapter", "\x7fELF")
     link = node.link("opt/nri/plugins/10-v010-adapter", "/opt/upstream/v010-adapter")
@@ -163,7 +163,9 @@ def test_a_plugin_of_the_same_name_that_is_not_this_program_is_in_the_way_and_st
 
 @pytest.mark.parametrize("target", ["", "/opt/mine", "/opt/upstream/v010-adapter"], ids=["file", "link", "upstream"])
 @pytest.mark.parametrize(("name", "form"), [(LINK, ()), (UNIT, EXTERNAL), (WANTED, EXTERNAL)])
-def test_what_somebody_else_has_made_is_in_the_way_and_stays(node: Node, name: str, form: Form, target: str) -> None:
+def test_what_somebody_else_has_made_is_in_the_way_and_stays(
+    node: Installed, name: str, form: Form, target: str
+) -> None:
     node.write(target[1:] or name, "\x7fELF")
     if target:
         node.link(name, target)
@@ -174,8 +176,8 @@ def test_what_somebody_else_has_made_is_in_the_way_and_stays(node: Node, name: s
     assert node.files() == before
 
 
-def test_a_configuration_that_is_no_file_stays_and_is_not_waited_for(node: Node) -> None:
-    path = node.root / YAML
+def test_a_configuration_that_is_no_file_stays_and_is_not_waited_for(node: Installed) -> None:
+    path = node.folder / YAML
     path.parent.mkdir(parents=True)
     for make in (os.mkfifo, os.mkdir, lambda path: os.symlink("/nowhere", path)):
         make(path)
@@ -187,7 +189,7 @@ def test_a_configuration_that_is_no_file_stays_and_is_not_waited_for(node: Node)
         path.rmdir() if path.is_dir() else path.unlink()
 
 
-def test_one_form_is_in_the_way_of_the_other(node: Node, form: Form) -> None:
+def test_one_form_is_in_the_way_of_the_other(node: Installed, form: Form) -> None:
     other = EXTERNAL if not form else ()
     node("install", *other)
     before = node.files()
@@ -200,12 +202,12 @@ def test_one_form_is_in_the_way_of_the_other(node: Node, form: Form) -> None:
     assert node.files() == before
 
 
-def test_without_the_program_nothing_is_installed(node: Node, form: Form, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_program_nothing_is_installed(node: Installed, form: Form, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["/nowhere/bin/v010-adapter"])
     before = node.files()
     assert node("install", *form) == 1
-    missing = f"{node.root}/nowhere/bin/v010-adapter does not exist"
-    assert node.err == f"v010-adapter: {missing}: install the command below {node.root} first\n"
+    missing = f"{node.folder}/nowhere/bin/v010-adapter does not exist"
+    assert node.err == f"v010-adapter: {missing}: install the command below {node.folder} first\n"
     assert node.files() == before
     monkeypatch.setattr("sys.argv", ["adapter/__main__.py"])
     assert node("install") == 2

@@ -8,7 +8,7 @@ import pytest
 
 from v010_adapter.host.paths import in_root
 
-from .conftest import FORMS, UNIT, YAML, Node
+from .conftest import FORMS, UNIT, YAML, Installed
 
 PLACES = {(form, str(place)) for form, made in FORMS.items() for name in made for place in Path(name).parents}
 PLACES = {(form, place) for form, place in PLACES if place not in (".", "opt", "etc")}
@@ -21,13 +21,15 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("form", "place"), sorted(PLACES))
-def test_an_absolute_link_leads_below_the_root(node: Node, form: tuple[str, ...], place: str, outside: Path) -> None:
-    link = node.root / place
+def test_an_absolute_link_leads_below_the_root(
+    node: Installed, form: tuple[str, ...], place: str, outside: Path
+) -> None:
+    link = node.folder / place
     for directory in (link / "system", link):
         if directory.is_dir():
             directory.rmdir()
     node.link(place, str(outside))
-    within = node.root / str(outside)[1:]
+    within = node.folder / str(outside)[1:]
     within.mkdir(parents=True)
     assert node("install", *form) == 0, node.err
     assert not list(outside.iterdir())
@@ -38,7 +40,7 @@ def test_an_absolute_link_leads_below_the_root(node: Node, form: tuple[str, ...]
 
 
 @pytest.mark.parametrize("name", [YAML, UNIT, f"{YAML}.new", f"{UNIT}.new"])
-def test_a_file_that_is_a_link_overwrites_nothing(node: Node, name: str, outside: Path) -> None:
+def test_a_file_that_is_a_link_overwrites_nothing(node: Installed, name: str, outside: Path) -> None:
     victim = outside / "victim"
     victim.write_text("precious")
     node.link(name, str(victim))

@@ -12,23 +12,27 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import CI
-from tests.daemon.process import COMMAND
-from tests.layouts import ETC, K3S, LAYOUTS, NRI, Layout
-from tests.sockets import bind
+from tests.rig.brief import few
+from tests.rig.command import Command
+from tests.rig.daemon import COMMAND
+from tests.rig.layouts import ETC, K3S, LAYOUTS, NRI, Layout
+from tests.rig.sockets import bind
 from v010_adapter.cli import command_line as cli
 from v010_adapter.cli import systems
 
-SCRIPT = Path(__file__).resolve().parents[2] / "deploy/image/switch-nri-on"
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "deploy/image/switch-nri-on"
+PLUGIN = "io.containerd.nri.v1.nri"
 SETTINGS = {"crio": {"crio": {"nri": {"enable_nri": True}}}}
-CONTAINERDS = {"plugins": {"io.containerd.nri.v1.nri": {"disable": False}}}
+CONTAINERDS = {"plugins": {PLUGIN: {"disable": False}}}
 
 
-class Node:
+class System(Command):
     """A node's root directory, and a chroot that writes down what it is asked to run."""
 
     def __init__(self, root: Path, layout: Layout, capsys: pytest.CaptureFixture[str]) -> None:
-        self.root, self.layout, self._capsys = layout.make(root / "node"), layout, capsys
+        super().__init__(layout.make(root / "node"), capsys)
+        self.layout = layout
         self.ran = root / "ran"
         chroot = root / "bin/chroot"
         chroot.parent.mkdir()
@@ -37,8 +41,8 @@ class Node:
         self._path = f"{chroot.parent}:{os.defpath}"
 
     def __call__(self, *words: str) -> tuple[int, str]:
-        code = cli.main([*words, "-root", str(self.root)])
-        return code, "".join(self._capsys.readouterr())
+        code = self.run(*words, "-root", self.folder)
+        return code, self.out + self.err
 
     def switch(self, *words: str) -> tuple[int, str]:
         """Runs the image's script; returns its exit code and what it says."""
@@ -48,20 +52,22 @@ class Node:
         return done.returncode, done.stdout + done.stderr
 
     def on(self, name: str = "auto") -> tuple[int, str]:
-        return self.switch(str(self.root), str(self.root / "nri.sock"), name)
+        return self.switch(str(self.folder), str(self.folder / "nri.sock"), name)
 
     def off(self) -> tuple[int, str]:
-        return self.switch("-undo", str(self.root), "auto")
+        return self.switch("-undo", str(self.folder), "auto")
 
     @property
     def restarted(self) -> list[str]:
         """The units that were restarted, by the systemctl of the node."""
         lines = self.ran.read_text().splitlines() if self.ran.exists() else []
         self.ran.unlink(missing_ok=True)
-        return [line.removeprefix(f"0 {self.root} systemctl restart ") for line in lines]
+        return [line.removeprefix(f"0 {self.folder} systemctl restart ") for line in lines]
 
     def files(self) -> dict[str, str]:
-        return {str(path.relative_to(self.root)): path.read_text() for path in self.root.rglob("*") if path.is_file()}
+        return {
+            str(path.relative_to(self.folder)): path.read_text() for path in self.folder.rglob("*") if path.is_file()
+        }
 
 
 def id_of(layout: Layout) -> str:
@@ -69,16 +75,22 @@ def id_of(layout: Layout) -> str:
 
 
 @pytest.fixture(params=LAYOUTS, ids=id_of)
-def node(request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Node:
-    return Node(tmp_path, request.param, capsys)
+def node(request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> System:
+    return System(tmp_path, request.param, capsys)
 
 
 @pytest.fixture
-def k3s(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Node:
-    return Node(tmp_path, next(layout for layout in LAYOUTS if layout.name == "k3s"), capsys)
+def k3s(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> System:
+    return System(tmp_path, next(layout for layout in LAYOUTS if layout.name == "k3s"), capsys)
 
 
-def test_check_finds_the_runtime_and_says_where_nri_is_switched_on(node: Node) -> None:
+@pytest.fixture
+def containerd(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> System:
+    """One whose configuration is edited."""
+    return System(tmp_path, LAYOUTS[0], capsys)
+
+
+def test_check_finds_the_runtime_and_says_where_nri_is_switched_on(node: System) -> None:
     code, said = node("check")
     lines = [line for line in said.splitlines() if f" {node.layout.shown}: " in line]
     assert code == 1
@@ -88,12 +100,8 @@ def test_check_finds_the_runtime_and_says_where_nri_is_switched_on(node: Node) -
     assert {name for name in systems.NAMES if systems.NAMES[name].name == node.layout.shown} == {node.layout.name}
 
 
-FEW = list({layout.name: layout for layout in reversed(LAYOUTS)}.values())
-"""One of each system, for which a person waits."""
-
-
-@pytest.mark.parametrize("node", LAYOUTS if CI else FEW, indirect=True, ids=id_of)
-def test_the_images_script_switches_nri_on_and_undoes_it(node: Node) -> None:
+@pytest.mark.parametrize("node", few(LAYOUTS), indirect=True, ids=id_of)
+def test_the_images_script_switches_nri_on_and_undoes_it(node: System) -> None:
     layout, before = node.layout, node.files()
     code, said = node.on()
     if layout.by_hand:
@@ -115,8 +123,8 @@ def test_the_images_script_switches_nri_on_and_undoes_it(node: Node) -> None:
     assert (node.files(), node.restarted) == (before, [layout.unit])
 
 
-def test_install_writes_the_drop_in_and_uninstall_removes_it(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = node.root / "opt/v010-adapter/bin/v010-adapter"
+def test_install_writes_the_drop_in_and_uninstall_removes_it(node: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = node.folder / "opt/v010-adapter/bin/v010-adapter"
     program.parent.mkdir(parents=True)
     shutil.copy(COMMAND, program)
     monkeypatch.setattr("sys.argv", [str(program)])
@@ -139,8 +147,8 @@ def test_install_writes_the_drop_in_and_uninstall_removes_it(node: Node, monkeyp
     assert node.files() == before
 
 
-def test_a_runtime_without_its_configuration_is_named(k3s: Node) -> None:
-    (k3s.root / K3S[1:] / "config.toml").unlink()
+def test_a_runtime_without_its_configuration_is_named(k3s: System) -> None:
+    (k3s.folder / K3S[1:] / "config.toml").unlink()
     code, said = k3s("check")
     assert f"{K3S}/config.toml: K3s: there is no such file; NRI is on since containerd 2.0" in said
     assert code == 0
@@ -156,7 +164,7 @@ def test_without_a_runtime_and_without_an_nri_socket_check_fails_and_says_where_
         assert cli.main(["check", "-root", str(tmp_path)]) == 0
 
 
-def test_the_script_fails_without_a_runtime_and_for_a_system_that_nobody_knows(k3s: Node) -> None:
+def test_the_script_fails_without_a_runtime_and_for_a_system_that_nobody_knows(k3s: System) -> None:
     empty = str(k3s.ran.parent)
     code, said = k3s.switch(empty, f"{empty}/nri.sock", "auto")
     assert (code, "/run/k3s/containerd/containerd.sock" in said) == (1, True)
@@ -164,20 +172,79 @@ def test_the_script_fails_without_a_runtime_and_for_a_system_that_nobody_knows(k
     assert (code, said[:21]) == (1, "k4s: unknown system; ")
 
 
-def test_an_edited_configuration_that_was_changed_since_is_kept(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    node = Node(tmp_path, LAYOUTS[0], capsys)
-    assert node.on()[0] == 0
-    config = node.root / ETC[1:]
+OFF = f'version = 2\n[plugins."{PLUGIN}"]\n  disable = true\n  socket_path = "/s"\n[debug]\n  level = "info"\n'
+INDENTED = f"""\
+version = 2
+[plugins]
+  [plugins."{PLUGIN}"]
+    socket_path = "/run/nri.sock"
+    disable = true
+  [plugins."io.containerd.other.v1.other"]
+    disable = true
+"""
+TEXTS = {
+    "off": OFF,
+    "no key": OFF.replace("  disable = true\n", ""),
+    "other quotes": OFF.replace('"', "'"),
+    "indented": INDENTED,
+    "no table": "version = 2\n",
+    "no file": None,
+    "1.7.35": (ROOT / "tests/check/configurations/containerd-1.7.35.toml").read_text(),
+}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_an_edit_changes_one_key_however_the_file_is_written(containerd: System, text: str | None) -> None:
+    config = containerd.folder / ETC[1:]
+    config.unlink() if text is None else config.write_text(text)
+    assert containerd.on()[0] == 0
+    before, after = tomllib.loads(text or "version = 2"), tomllib.loads(config.read_text())
+    before.setdefault("plugins", {}).setdefault(PLUGIN, {})["disable"] = False
+    assert after == before
+    assert containerd.restarted == ["containerd"]
+
+
+def test_where_nri_is_served_nothing_is_done_and_a_socket_that_was_left_is_not_served(containerd: System) -> None:
+    before = containerd.files()
+    with socket.socket(socket.AF_UNIX) as served:
+        bind(served, containerd.folder / "nri.sock")
+        served.listen()
+        assert containerd.on() == (0, "NRI is on\n")
+    assert (containerd.files(), containerd.restarted) == (before, [])
+    assert containerd.on()[0] == 0  # the runtime was killed
+    assert containerd.restarted
+
+
+def test_what_says_that_nri_is_on_or_cannot_be_patched_stays_as_it_is(containerd: System) -> None:
+    on = OFF.replace("true", "false")
+    config = containerd.write(ETC[1:], on)
+    assert containerd.on() == (0, f"NRI is on in {ETC}\n")
+    assert config.read_text() == on
+    for text in (
+        "[plugins.cri]\n",
+        "version = [\n",
+        f"version = 3\ndisabled_plugins = ['{PLUGIN}']\n",
+        OFF.replace("disable = true", "disable = false\n  disable_connections = true"),
+        f"version = 3\n[plugins]\n  '{PLUGIN}'.disable = true\n",
+    ):
+        config.write_text(text)
+        code, said = containerd.on()
+        assert (code, config.read_text()) == (1, text)
+        assert said.startswith("containerd: ")
+    assert containerd.restarted == []
+
+
+def test_an_edited_configuration_that_was_changed_since_is_kept(containerd: System) -> None:
+    assert containerd.on()[0] == 0
+    config = containerd.folder / ETC[1:]
     config.write_text(f"{config.read_text()}# mine\n")
-    code, said = node.off()
+    code, said = containerd.off()
     assert (code, config.read_text()[-7:]) == (1, "# mine\n")
     assert "was changed since" in said
 
 
-def test_a_drop_in_of_somebody_else_is_neither_overruled_nor_removed(k3s: Node) -> None:
-    own = k3s.root / f"{K3S[1:]}/config-v3.toml.d/off.toml"
+def test_a_drop_in_of_somebody_else_is_neither_overruled_nor_removed(k3s: System) -> None:
+    own = k3s.folder / f"{K3S[1:]}/config-v3.toml.d/off.toml"
     own.parent.mkdir()
     own.write_text(f"{NRI}  disable = true\n")
     code, said = k3s.on()
@@ -186,8 +253,8 @@ def test_a_drop_in_of_somebody_else_is_neither_overruled_nor_removed(k3s: Node) 
     assert own.exists()
 
 
-def test_a_configuration_that_cannot_be_understood_is_named(k3s: Node) -> None:
-    (k3s.root / K3S[1:] / "config.toml").write_text(f"version = '3'\n{NRI}  disable = true\n  plugin_path = '/x'\n")
+def test_a_configuration_that_cannot_be_understood_is_named(k3s: System) -> None:
+    (k3s.folder / K3S[1:] / "config.toml").write_text(f"version = '3'\n{NRI}  disable = true\n  plugin_path = '/x'\n")
     assert k3s("check")[1].count(": a value has the wrong type: K3s may not start") == 1
     assert k3s.off()[1] == f"K3s: {K3S}/config.toml: a value has the wrong type\n"
 
@@ -195,23 +262,23 @@ def test_a_configuration_that_cannot_be_understood_is_named(k3s: Node) -> None:
 def test_what_a_removed_k3s_leaves_is_not_taken_for_the_rke2_that_is_there(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    node = Node(tmp_path, next(layout for layout in LAYOUTS if layout.name == "rke2"), capsys)
-    (node.root / "var/lib/rancher/k3s/agent").mkdir(parents=True)
+    node = System(tmp_path, next(layout for layout in LAYOUTS if layout.name == "rke2"), capsys)
+    (node.folder / "var/lib/rancher/k3s/agent").mkdir(parents=True)
     assert "K3s" not in node("check")[1]
     assert (node.on()[0], node.restarted) == (0, [node.layout.unit])
 
 
-def test_an_os_release_that_is_no_file_names_no_system(k3s: Node) -> None:
-    (k3s.root / "etc").mkdir(exist_ok=True)
-    os.mkfifo(k3s.root / "etc/os-release")
+def test_an_os_release_that_is_no_file_names_no_system(k3s: System) -> None:
+    (k3s.folder / "etc").mkdir(exist_ok=True)
+    os.mkfifo(k3s.folder / "etc/os-release")
     assert " K3s: " in k3s("check")[1]
 
 
 def test_a_dry_run_ends_as_the_run_where_a_drop_in_helps_only_one_of_two_runtimes(
-    k3s: Node, monkeypatch: pytest.MonkeyPatch
+    k3s: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    LAYOUTS[0].make(k3s.root)
-    program = k3s.root / "v010-adapter"
+    LAYOUTS[0].make(k3s.folder)
+    program = k3s.folder / "v010-adapter"
     shutil.copy(COMMAND, program)
     monkeypatch.setattr("sys.argv", [str(program)])
     assert [k3s("install", "-dry-run")[0], k3s("install")[0]] == [1, 1]

@@ -15,11 +15,13 @@ from v010_adapter import settings
 from v010_adapter.cli.install import example
 from v010_adapter.settings import Settings, parse
 
-from .conftest import YAML, Node
+from .conftest import YAML, Installed
 
 
-def test_it_warns_of_a_program_that_others_or_a_reboot_can_remove(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    directory = node.root / "opt/v010-adapter/bin"
+def test_it_warns_of_a_program_that_others_or_a_reboot_can_remove(
+    node: Installed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = node.folder / "opt/v010-adapter/bin"
     directory.chmod(0o777)
     node("install")
     assert node.err == f"v010-adapter: warning: {directory} is world-writable: whoever can write it becomes root\n"
@@ -39,7 +41,7 @@ def test_it_warns_of_a_program_that_others_or_a_reboot_can_remove(node: Node, mo
     )
 
 
-def test_it_tells_whether_nri_is_on_and_how_to_start_and_to_end_the_adapter(node: Node) -> None:
+def test_it_tells_whether_nri_is_on_and_how_to_start_and_to_end_the_adapter(node: Installed) -> None:
     config = node.write("etc/containerd/config.toml", "version = 3\nimports = ['conf.d/*.toml']\n")
     node("install")
     assert "ok            /etc/containerd/config.toml: containerd: NRI is on\n" in node.out
@@ -73,29 +75,31 @@ def test_it_tells_whether_nri_is_on_and_how_to_start_and_to_end_the_adapter(node
 
 
 @pytest.mark.parametrize("text", [None, "log: {level: debug}\n", "# only a remark\n"], ids=["new", "keys", "remarks"])
-def test_the_commands_give_the_adapter_a_list_of_its_own(node: Node, form: tuple[str, ...], text: str | None) -> None:
+def test_the_commands_give_the_adapter_a_list_of_its_own(
+    node: Installed, form: tuple[str, ...], text: str | None
+) -> None:
     list_ = node.write("etc/nri/conf.json", '{"plugins": [{"type": "konfine"}]}')
     if text is not None:
         node.write(YAML, text)
     node("install", *form)
-    script = f"#!/bin/sh\nls {node.root}/etc/nri >>{node.root}/log; echo $* >>{node.root}/log\n"
+    script = f"#!/bin/sh\nls {node.folder}/etc/nri >>{node.folder}/log; echo $* >>{node.folder}/log\n"
     systemctl = node.write("bin/systemctl", script)
     systemctl.chmod(0o755)
     told = node.out.partition("To have the adapter run them instead:\n")[2]
     assert told.startswith("    # First end the pods (kubectl drain): nobody would run their deletes")
-    commands = told.replace("/etc/nri/", f"{node.root}/etc/nri/")
+    commands = told.replace("/etc/nri/", f"{node.folder}/etc/nri/")
     subprocess.run(["sh", "-e", "-c", commands], check=True, env={"PATH": f"{systemctl.parent}:{os.defpath}"})
-    own, errors = settings.read(str(node.root / YAML))
-    assert (errors, own.legacy.config) == ([], f"{node.root}/etc/nri/v010-adapter.json")
+    own, errors = settings.read(str(node.folder / YAML))
+    assert (errors, own.legacy.config) == ([], f"{node.folder}/etc/nri/v010-adapter.json")
     assert '"konfine"' in Path(own.legacy.config).read_text()
     assert not list_.exists()
     services = "containerd v010-adapter" if form else "containerd"
-    log = (node.root / "log").read_text().split("\n")
+    log = (node.folder / "log").read_text().split("\n")
     assert log.index(f"stop {services}") > log.index("conf.json")
     assert log.index(f"start {services}") > log.index("v010-adapter.json")
 
 
-def test_only_a_list_that_containerd_reads_too_is_to_be_moved(node: Node) -> None:
+def test_only_a_list_that_containerd_reads_too_is_to_be_moved(node: Installed) -> None:
     def commands() -> str:
         node("install")
         return node.out.partition("To have the adapter run them instead:\n")[2]
@@ -106,7 +110,7 @@ def test_only_a_list_that_containerd_reads_too_is_to_be_moved(node: Node) -> Non
     assert not commands()
     node.write(YAML, "legacy:\n  timeout: 1\n")
     assert "mv " not in commands(), "a list of the adapter's own is there, too"
-    (node.root / "etc/nri/v010-adapter.json").unlink()
+    (node.folder / "etc/nri/v010-adapter.json").unlink()
     assert "\n    mv /etc/nri/conf.json /etc/nri/v010-adapter.json\n" in commands()
     assert "stays the list: otherwise, pods that run would miss their deletes" in node.out
     key = "in the section `legacy`: write `config: /etc/nri/v010-adapter.json`"

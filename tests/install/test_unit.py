@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 
 from nri.wire import Code
-from tests.daemon import harness
-from tests.daemon.process import COMMAND, Daemon, spawn
-from tests.daemon.test_systemd import Systemd
-from tests.debian import missing
-from tests.waiting import running
+from tests.rig import machine
+from tests.rig.daemon import COMMAND, Daemon, spawn
+from tests.rig.debian import missing
+from tests.rig.listeners import Systemd
+from tests.rig.waiting import running
 from v010_adapter.cli.install import forms
 from v010_adapter.cli.install.forms import Node
 from v010_adapter.cli.systems import SYSTEMS
@@ -81,7 +81,7 @@ def test_systemd_takes_it(tmp_path: Path, folder: str) -> None:
 # ---- under its settings
 
 
-def started(node: harness.Node, systemd: Systemd) -> Daemon:
+def started(node: machine.Machine, systemd: Systemd) -> Daemon:
     """Returns the adapter, started by the unit's command with what its settings leave it, joined with a runtime."""
     setpriv = shutil.which("setpriv")
     if setpriv is None:
@@ -96,7 +96,7 @@ def started(node: harness.Node, systemd: Systemd) -> Daemon:
     argv = [setpriv, f"--bounding-set={taken}", *shlex.split(found["ExecStart"]), *here]
     environ = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin", **node.state(), **systemd.environ}
     environ["WATCHDOG_USEC"] = str(int(found["WatchdogSec"]) * 1_000_000)
-    with harness.listening(node.path / "nri.sock") as runtime:
+    with machine.listening(node.path / "nri.sock") as runtime:
         daemon = spawn(argv, environ, {})
         node.daemons.append(daemon)
         daemon.accept(runtime)
@@ -106,7 +106,7 @@ def started(node: harness.Node, systemd: Systemd) -> Daemon:
 def test_plugins_run_under_its_settings_and_a_stop_tells_the_adapter_alone_which_finishes_them(
     tmp_path: Path, short_path: Path
 ) -> None:
-    node, systemd = harness.Node(tmp_path), Systemd(short_path / "notify")
+    node, systemd = machine.Machine(tmp_path), Systemd(short_path / "notify")
     with closing(node), systemd.socket:
         service = started(node, systemd)
         systemd.until("READY=1")
@@ -114,7 +114,7 @@ def test_plugins_run_under_its_settings_and_a_stop_tells_the_adapter_alone_which
         script = f"cat /proc/self/status; readlink /proc/self/ns/mnt; env) >'{status}'; echo '{{}}'"
         node.plugin("tell", f"({script}")
         node.configure("tell", "slow")
-        create = service.send(harness.start("ctr"))
+        create = service.send(machine.start("ctr"))
         gate.arrival()
         told, own = status.read_text(), Path("/proc/self/status").read_text()
         assert next(line for line in own.splitlines() if line.startswith("Uid:")) in told

@@ -12,7 +12,9 @@ from v010_adapter.host import paths
 from v010_adapter.programs.process import WATCH_PIPES_AFTER, Process, Program, Runner
 from v010_adapter.programs.standby import Standby
 
-from ..processes import Fifo, Programs, SteppedLoop, children
+from ..rig.loop import SteppedLoop
+from ..rig.processes import children
+from ..rig.programs import Fifo, Programs
 
 GOOD = 'IFS= read -r line || {{ echo empty >> {0}/seen; exit 1; }}; echo "$line" >> {0}/seen; echo "{{}}"'
 """A plugin that notes what it has read, also an empty stdin."""
@@ -82,10 +84,6 @@ class Stage:
         """What programs have read."""
         path = self.folder / "seen"
         return path.read_text().splitlines() if path.exists() else []
-
-
-def said(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records]
 
 
 @pytest.fixture

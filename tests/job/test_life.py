@@ -163,14 +163,6 @@ def left(of: Life[Program]) -> str:
     return "".join(step.name for step in of.steps)
 
 
-def test_programs_run_in_order_and_results_are_gathered() -> None:
-    of = chain(Ends.AT_FAILURE, (FAIL, IGNORE, FAIL))
-    for index, name in enumerate("abc"):
-        assert (of.steps[0].name, of.results, of.has_none_left) == (name, [1, 2, 3][:index], False)
-        exit_with(of, index + 1)
-    assert (of.results, of.error, of.has_none_left) == ([1, 2, 3], None, True)
-
-
 def test_a_failure_that_fails_the_event_ends_the_chain_unless_it_is_a_deletes() -> None:
     """The original's ended; but each plugin must get the delete of its create."""
     for ends, fails in itertools.product(Ends, POLICIES):

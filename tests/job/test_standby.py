@@ -15,8 +15,10 @@ from v010_adapter.errors import PluginError
 from v010_adapter.host import paths
 from v010_adapter.programs.process import RunOutcome
 
-from ..processes import Fifo, Programs, SteppedLoop, children, gone
-from .conftest import GOOD, Stage, said
+from ..rig.loop import SteppedLoop
+from ..rig.processes import children, gone
+from ..rig.programs import Fifo, Programs
+from .conftest import GOOD, Stage
 
 STRIKES = 3
 
@@ -70,7 +72,7 @@ def test_a_program_that_cannot_be_started_is_left_to_its_event(stage: Stage, cap
     for wanted in (program, bad):
         with pytest.raises(OSError, match=r"No such file|Exec format"):
             stage.runner.spawn(wanted, stage.ended.append)
-    assert said(caplog) == []
+    assert caplog.messages == []
     told = stage.standby.describe()
     assert told["plugin"] == {"waiting": 0, "off": f"{stage.folder}/absent: No such file or directory"}
     assert told["bad"]["off"].startswith("Exec format error")
@@ -99,7 +101,7 @@ def test_half_of_the_descriptors_are_for_events(
     stage.open(2)
     stage.event(program)
     stage.ready(2)
-    assert said(caplog) == ["no more than 2 processes stand by: there are 23 descriptors"]
+    assert caplog.messages == ["no more than 2 processes stand by: there are 23 descriptors"]
     stage.standby.close()
     stage.ready(0)
 
@@ -137,7 +139,7 @@ def test_a_process_that_dies_while_it_waits_is_replaced(stage: Stage, caplog: py
         assert stage.event(program).pid != pid
         assert stage.event(program).status == 0  # one that has stood by
     reason = "it has ended before its request: killed by signal 9"
-    assert said(caplog) == [f"plugin: a process that stood by is of no use: {reason}"]
+    assert caplog.messages == [f"plugin: a process that stood by is of no use: {reason}"]
     assert stage.seen == ["{}"] * 2 * (STRIKES + 2)
 
 
@@ -161,7 +163,7 @@ def test_after_three_in_a_row_there_is_no_stand_by_until_the_program_changes(
     stage.ready(0)
     stage.loop.advance(1000)
     stage.ready(0)
-    assert [line for line in said(caplog) if "stderr:" not in line] == [
+    assert [line for line in caplog.messages if "stderr:" not in line] == [
         f"plugin: a process that stood by is of no use: {reason}",
         f"plugin: stand-by is off until the program changes, or SIGHUP; events start it: {reason}",
     ]
@@ -267,7 +269,7 @@ def test_a_script_whose_env_may_start_anything_is_not_started_ahead_and_the_stat
     stage.plugin(path=stage.programs.write("plugin", script.encode()))
     stage.open(0)
     assert stage.standby.describe()["plugin"]["off"].startswith(reason.format(stage.folder))
-    assert said(caplog) == []
+    assert caplog.messages == []
 
 
 def test_a_path_without_a_slash_is_not_searched_for(stage: Stage, gate: Fifo, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.processes import SteppedLoop
+from tests.rig.loop import SteppedLoop
 from v010_adapter.base.loop import Loop
 from v010_adapter.programs import standby
 from v010_adapter.programs.process import Process, Program

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ..processes import SteppedLoop
-from .node import Node
+from ..rig.loop import SteppedLoop
+from ..rig.node import Node
 from .scenarios import Player
 
 

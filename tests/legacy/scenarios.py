@@ -44,8 +44,8 @@ from nri import HoldEnd, api
 from nri.plugin import RESERVE
 from v010_adapter.settings import PluginSettings
 
-from .held import PlayedHolder
-from .node import Answer, Node, a_container, a_pod, creating
+from ..rig.holder import PlayedHolder
+from ..rig.node import Answer, Node, a_container, a_pod, creating
 
 HOLD = "hold; answer"
 FAIL = """echo '{"error":"broken"}'"""

@@ -12,7 +12,7 @@ from nri.plugin import RESERVE
 from nri.runtimes import Runtime
 from v010_adapter.settings import PluginSettings
 
-from .node import Answer, Node, configured, created, creating, saying
+from ..rig.node import Answer, Node, configured, created, creating, saying
 
 ANNOTATIONS = {"of": "c1", "zone": "a"}
 

@@ -23,7 +23,7 @@ from v010_adapter.programs.process import RunOutcome
 from v010_adapter.settings import LegacySettings, PluginSettings
 from v010_adapter.state.ledger import PREFIX
 
-from .node import Node, a_container, a_pod, saying
+from ..rig.node import Node, a_container, a_pod, saying
 from .scenarios import FAIL, LATE, LIMIT, Player, done, logged
 
 LENIENT: dict[str, Any] = {"fail_create": False}
@@ -116,7 +116,7 @@ def test_scenario(name: str, player: Player) -> None:
 
 # The time of each run, by its outcome: counted once, when the run is no longer waited for
 
-DONE, FAILED, LATE_RUN = RunOutcome.DONE, RunOutcome.FAILED, RunOutcome.LATE
+DONE, FAILED = RunOutcome.DONE, RunOutcome.FAILED
 TIMES: dict[str, tuple[str, dict[str, Any]]] = {
     "a result and a failure are told apart": (
         (

@@ -18,8 +18,8 @@ from v010_adapter.errors import ConfigError
 from v010_adapter.host.paths import TIMESTAMP_STEP
 from v010_adapter.legacy.config import MAX_SIZE, ConfigFile
 
-from ..processes import open_descriptors
-from .node import Node
+from ..rig.node import Node
+from ..rig.processes import open_descriptors
 from .scenarios import done, logged
 
 TYPES = '{"version":"0.1","plugins":[%s]}'

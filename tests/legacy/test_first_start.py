@@ -13,7 +13,8 @@ from v010_adapter.state import runtime_directory
 from v010_adapter.state.ledger import LEAST, RETRY, SLICE
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 
-from .node import Node, a_container
+from ..rig.node import Node, a_container
+from ..rig.serving import kill
 from .scenarios import logged
 
 MANY = SLICE // LEAST
@@ -44,9 +45,7 @@ def start(node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
         node.serving.synchronize([], running(*ids))
 
     def die() -> None:
-        for turns in started:
-            turns._file.close()
-            turns.directory.close()
+        kill(*started)
         started.clear()
 
     started: list[Turns] = []

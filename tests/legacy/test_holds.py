@@ -9,7 +9,7 @@ import pytest
 
 from nri import api
 
-from .node import Node
+from ..rig.node import Node
 from .scenarios import Player
 
 HELD = "can hold; plugins a=hold; create c1; a holds; late; it is ok; held c1 for a; "
@@ -105,6 +105,10 @@ SCENARIOS = {
     ),
     "with the runtime holds end": (
         TWO + f"lose runtime; settle; held c1 is refused: {LOST}; let a; idle; ran a create c1"
+    ),
+    "with the runtime holds end and no create begins that has waited for one that is held": (
+        "can hold; with hold_after=0; plugins a=work_on; create c1; a starts; settle; held c1 for a; create c1;"
+        "lose runtime; settle; held c1 starts; let a; idle; ran a create c1"
     ),
     "with the runtime holds end and what may fail goes on": (
         "can hold; with fail_create=False hold_after=0; plugins a=hold_at_create b=answer; create c1; a starts; settle;"

@@ -23,8 +23,8 @@ from v010_adapter.oci import spec
 from v010_adapter.programs import apart
 from v010_adapter.programs.children import children
 
-from .. import processes
-from .node import Answer, Node, a_container, a_pod, configured, creating, saying
+from ..rig import processes
+from ..rig.node import Answer, Node, a_container, a_pod, configured, creating, saying
 
 DUE = 2 - RESERVE
 EDIT = {"spec": {"process": {"env": ["B=2"]}}, "metadata": {"k": "v"}}

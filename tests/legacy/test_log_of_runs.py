@@ -14,7 +14,7 @@ from v010_adapter.monitoring.logs import RUNS, LineFormatter
 from v010_adapter.monitoring.trace import Named, Trace
 from v010_adapter.settings import LogSettings
 
-from .node import Node, a_container, a_pod
+from ..rig.node import Node, a_container, a_pod
 
 NAMES = {"namespace", "pod", "container", "id"}
 

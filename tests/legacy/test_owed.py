@@ -20,8 +20,9 @@ from v010_adapter.events.turns import Turns
 from v010_adapter.settings import PluginSettings
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 
-from ..processes import NO_PROCESS
-from .node import Node, a_container, a_pod
+from ..rig.node import Node, a_container, a_pod
+from ..rig.processes import NO_PROCESS
+from ..rig.serving import kill
 from .scenarios import Player
 
 SECOND_LOOK = 5.0
@@ -117,9 +118,7 @@ def test_records_that_could_not_be_read_are_compared_as_soon_as_they_can_be(
     node.loop.advance(RETRY)
     node.loop.settle()
     assert deletes(node) == ["a delete c1"]
-    for adapter in (killed, turns):
-        adapter._file.close()
-        adapter.directory.close()
+    kill(killed, turns)
 
 
 def test_a_pod_whose_process_ends_while_there_is_no_connection_waits_for_no_container(
@@ -183,6 +182,24 @@ def test_what_was_started_without_us_is_told_and_owed_nothing(back: Node, caplog
     target = back.serving.ledger.target("new")
     assert target is not None
     assert target._message is None, "one container keeps the memory of all that were listed"
+
+
+def test_what_another_adapter_has_served_is_not_told(
+    node: Node, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The runtime lists a container whose delete the other adapter has run, until it has noted the end itself."""
+    turns, other = (Turns(RuntimeDirectory(str(tmp_path / "state"), "containerd"), node.loop.time) for _ in range(2))
+    other.join()
+    node.build(turns)
+    joined(node)
+    synchronize(node, [living_pod()], [listed("c1", RUNNING)])
+    assert "without the adapter" not in caplog.text
+    other.leave()
+    synchronize(node, [living_pod()], [listed("c1", RUNNING)])
+    assert "without the adapter: 1;" in caplog.text
+    for adapter in (turns, other):
+        adapter._file.close()
+        adapter.directory.close()
 
 
 def test_the_pid_of_a_pod_that_is_used_again_is_not_taken_for_it(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,6 +280,4 @@ def test_a_stop_that_does_not_name_the_pod_leaves_its_container_free_for_other_a
     assert node.runs == ["a create c1", "a delete c1"]
     assert other.lock("pod", "c1"), "as the create names it"
     assert other.lock("", "c1"), "as the stop names it"
-    for adapter in (turns, other):
-        adapter._file.close()
-        adapter.directory.close()
+    kill(turns, other)

@@ -15,9 +15,9 @@ from nri import api, cgroup
 from nri.cgroup import cgroup_paths, expand, find_pid
 from nri.runtimes import Runtime
 
-from ..processes import NO_PROCESS
-from ..waiting import running
-from .node import Node, a_container, a_pod
+from ..rig.node import Node, a_container, a_pod
+from ..rig.processes import NO_PROCESS
+from ..rig.waiting import running
 
 EXPANSIONS = [
     # cgroupfs: a path

@@ -14,7 +14,7 @@ from nri import api
 from v010_adapter.container_files.recording import read
 from v010_adapter.legacy import config, result
 from v010_adapter.legacy.config import Entry
-from v010_adapter.legacy.request import CACHED_LENGTH, Target, encode, of_container, of_pod
+from v010_adapter.legacy.request import Target, encode, of_container, of_pod
 from v010_adapter.legacy.result import Result
 from v010_adapter.oci.resources import resources_from
 
@@ -243,23 +243,6 @@ def test_resources_are_written_in_the_order_of_the_oci_types_and_what_the_runtim
         ('{"pids": {"limit": -1}}', '{"pids":{}}'),  # unlimited pids have no limit
     ):
         assert compact(resources_from(resources(text))) == oci
-
-
-def test_resources_that_come_again_are_written_once_unless_they_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    written = []
-
-    def counted(message: api.LinuxResources) -> dict[str, object]:
-        written.append(message)
-        return resources_from(message)
-
-    monkeypatch.setattr("v010_adapter.legacy.request.resources_from", counted)
-    unified = {"written": "once"}
-    for length, times in ((0, 1), (CACHED_LENGTH - 30, 1), (CACHED_LENGTH, 3)):
-        written.clear()
-        linux = api.LinuxContainer(resources=api.LinuxResources(unified=unified | {"long": "x" * length}))
-        for text in [of_container(container(linux), pod()).spec for _ in range(3)]:
-            assert json.loads(text)["resources"]["unified"] == {**unified, "long": "x" * length}
-        assert len(written) == times, length
 
 
 def at(event: str) -> api.LinuxResources:

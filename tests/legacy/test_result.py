@@ -21,7 +21,7 @@ from v010_adapter.legacy.result import Result, ResultError, is_complete, parse
 from v010_adapter.legacy.update_answer import UpdateAnswerBuilder
 
 from ..oci.edits import ANY
-from .node import a_container, a_pod
+from ..rig.node import a_container, a_pod
 
 OTHER_SHAPE = b'{"plugin":"p","version":"v","state":"create","id":"i","pid":-1,"cgroupsPath":"/a","metadata":{"k":"v"}}'
 """The body that README-v0.1.0 shows."""

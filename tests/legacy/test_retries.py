@@ -11,7 +11,7 @@ from v010_adapter.events.work import PluginWork
 from v010_adapter.legacy.plan import Plans
 from v010_adapter.state.ledger import Ledger
 
-from .node import Node
+from ..rig.node import Node
 from .scenarios import Player
 
 HOUR = 3600.0

@@ -18,7 +18,9 @@ from v010_adapter.legacy import find as plugins
 from v010_adapter.legacy.find import SYSTEM_PATH, find
 from v010_adapter.programs.process import MAX_LEFT, Process, Runner
 
-from ..processes import Fifo, Programs, SteppedLoop, is_running
+from ..rig.loop import SteppedLoop
+from ..rig.processes import is_running
+from ..rig.programs import Fifo, Programs
 
 
 @pytest.fixture

@@ -19,13 +19,13 @@ from nri.runtimes import Runtime
 from v010_adapter.legacy.sandboxes import CHUNK, is_runtimes_own
 from v010_adapter.settings import DEFAULT_CONF_JSON, LegacySettings
 
-from ..alone import PluginServing
-from ..processes import NO_PROCESS
-from ..waiting import running
-from .node import Node
+from ..rig.node import Node
+from ..rig.processes import NO_PROCESS
+from ..rig.serving import PluginServing
+from ..rig.waiting import running
 
 
-class Host:
+class Rooted:
     """A node's root in a folder, with a conf.json where containerd looks for it, and a serving."""
 
     def __init__(self, node: Node) -> None:
@@ -65,8 +65,8 @@ class Host:
 
 
 @pytest.fixture
-def host(node: Node) -> Host:
-    return Host(node)
+def host(node: Node) -> Rooted:
+    return Rooted(node)
 
 
 MEASURED = {  # and whether it runs the plugins for pods itself
@@ -105,7 +105,9 @@ def runtime(tmp_path: Path) -> Iterator[Callable[[bytes], int]]:
         yield start
 
 
-def test_pods_are_left_to_a_containerd_that_runs_plugins_for_them(host: Host, runtime: Callable[[bytes], int]) -> None:
+def test_pods_are_left_to_a_containerd_that_runs_plugins_for_them(
+    host: Rooted, runtime: Callable[[bytes], int]
+) -> None:
     host.serving()
     assert host.ours(), "before the runtime is known"
     pid = runtime(DEFAULT_CONF_JSON.encode())
@@ -119,7 +121,7 @@ def test_pods_are_left_to_a_containerd_that_runs_plugins_for_them(host: Host, ru
 
 
 def test_of_a_version_that_nobody_has_measured_the_executable_tells(
-    host: Host, runtime: Callable[[bytes], int], caplog: pytest.LogCaptureFixture
+    host: Rooted, runtime: Callable[[bytes], int], caplog: pytest.LogCaptureFixture
 ) -> None:
     size = Path("/bin/cat").stat().st_size
     across = b" " * (-size % CHUNK - len(DEFAULT_CONF_JSON) // 2) + DEFAULT_CONF_JSON.encode() + b"/usr/lib"
@@ -140,7 +142,7 @@ def test_of_a_version_that_nobody_has_measured_the_executable_tells(
             assert host.node.serving.describe()["notes"][0].startswith(told.message)
 
 
-def test_an_executable_is_read_only_if_it_decides(host: Host) -> None:
+def test_an_executable_is_read_only_if_it_decides(host: Rooted) -> None:
     """A pid that is not there would be found out, and nothing is told of a conf.json that is not there."""
     host.serving(host.another()).set_runtime(Runtime("containerd", "2.5.0"), pid=-1)
     assert host.ours()
@@ -151,7 +153,7 @@ def test_an_executable_is_read_only_if_it_decides(host: Host) -> None:
     assert host.node.serving.describe()["notes"] == []
 
 
-def test_the_pods_that_get_their_delete_from_the_runtime_are_counted(host: Host) -> None:
+def test_the_pods_that_get_their_delete_from_the_runtime_are_counted(host: Rooted) -> None:
     def told() -> str:
         return str(host.node.serving.describe()["notes"][0]).partition(" itself")[2]
 
@@ -170,7 +172,7 @@ def test_the_pods_that_get_their_delete_from_the_runtime_are_counted(host: Host)
     assert told() == ""
 
 
-def test_what_is_configured_decides_whatever_the_runtime_and_containers_are_always_ours(host: Host) -> None:
+def test_what_is_configured_decides_whatever_the_runtime_and_containers_are_always_ours(host: Rooted) -> None:
     for name, version in (("containerd", "2.4.2"), ("containerd", "1.7.35"), ("cri-o", "1.34.0")):
         for sandboxes in ("always", "never"):
             host.serving(sandboxes=sandboxes).set_runtime(Runtime(name, version))
@@ -181,8 +183,8 @@ def test_what_is_configured_decides_whatever_the_runtime_and_containers_are_alwa
             assert answer.outcome == "ok"
 
 
-CONFIGS: dict[str, tuple[Callable[[Host], Path], bool]] = {
-    "another file": (Host.another, True),
+CONFIGS: dict[str, tuple[Callable[[Rooted], Path], bool]] = {
+    "another file": (Rooted.another, True),
     "the path itself": (lambda host: host.conf_json, False),
     "a hard link to it": (lambda host: host.link(os.link, host.conf_json), False),
     "a link to its folder, like a mount of it": (
@@ -193,7 +195,7 @@ CONFIGS: dict[str, tuple[Callable[[Host], Path], bool]] = {
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-def test_a_conf_json_is_the_runtimes_own_if_it_is_the_same_file(host: Host, config: str) -> None:
+def test_a_conf_json_is_the_runtimes_own_if_it_is_the_same_file(host: Rooted, config: str) -> None:
     path, ours = CONFIGS[config]
     host.serving(path(host)).set_runtime(Runtime("containerd", "2.4.2"))
     assert host.ours() is ours
@@ -206,7 +208,9 @@ def test_the_host_root_is_where_the_runtimes_file_is_looked_for(tmp_path: Path) 
     assert [is_runtimes_own(str(own), root) for root in (str(tmp_path), f"{tmp_path}/", "/")] == [True, True, False]
 
 
-def test_a_list_that_the_runtime_reads_and_cannot_parse_is_a_fault_even_if_the_adapter_has_another(host: Host) -> None:
+def test_a_list_that_the_runtime_reads_and_cannot_parse_is_a_fault_even_if_the_adapter_has_another(
+    host: Rooted,
+) -> None:
     host.conf_json.write_text("{")
     serving = host.serving(host.another())
     for version, fails in (("2.4.2", True), ("1.7.35", False)):
@@ -219,7 +223,7 @@ def test_a_list_that_the_runtime_reads_and_cannot_parse_is_a_fault_even_if_the_a
     assert host.node.serving.describe()["faults"] == []
 
 
-def test_a_listed_program_that_cannot_run_is_a_fault(host: Host) -> None:
+def test_a_listed_program_that_cannot_run_is_a_fault(host: Rooted) -> None:
     serving = host.serving(host.another())
     assert host.node.serving.describe()["faults"] == []
     program = host.node.folder / "a"

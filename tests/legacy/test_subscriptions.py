@@ -6,8 +6,8 @@ import pytest
 
 from nri import api
 
-from ..processes import NO_PROCESS
-from .node import Node, a_container, a_pod, configured, container, created
+from ..rig.node import Node, a_container, a_pod, configured, container, created
+from ..rig.processes import NO_PROCESS
 from .scenarios import Player
 
 BOTH = {"a": "answer", "b": "answer"}

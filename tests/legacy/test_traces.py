@@ -15,9 +15,10 @@ from v010_adapter.monitoring.trace import Trace
 from v010_adapter.programs.process import Process, Program, Runner
 
 from ..job.conftest import Stage, stage
-from ..processes import Programs, SteppedLoop
+from ..rig.loop import SteppedLoop
+from ..rig.node import Answer, Node, a_container, a_pod
+from ..rig.programs import Programs
 from .deviations import DEVIATIONS
-from .node import Answer, Node, a_container, a_pod
 
 __all__ = ["stage"]
 

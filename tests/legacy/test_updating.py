@@ -12,8 +12,8 @@ from nri.plugin import RESERVE
 from nri.wire import Code
 from v010_adapter.legacy.pending_updates import PendingUpdates
 
-from ..processes import SteppedLoop
-from .node import Answer, Node, a_container, a_pod, configured, container, creating, saying
+from ..rig.loop import SteppedLoop
+from ..rig.node import Answer, Node, a_container, a_pod, configured, container, creating, saying
 
 
 def updating(node: Node, shares: int = 1024) -> Answer:
@@ -67,7 +67,7 @@ def test_an_update_changes_resources_only(node: Node, result: dict[str, object],
 # PendingUpdates of other containers
 
 
-class Runtime:
+class Taking:
     """Takes updates that come unsolicited, and answers when it is told to."""
 
     def __init__(self, node: Node) -> None:
@@ -95,12 +95,12 @@ def known(node: Node, *ids: str) -> None:
 def test_a_runtime_that_has_gone_with_a_call_unanswered_holds_up_no_later_updates(node: Node) -> None:
     configured(node, "StartContainer", plugins="a").plugins(a=asking("0-1"))
     known(node, "c0")
-    gone = Runtime(node)
+    gone = Taking(node)
     node.wait(node.create("c1"))
     node.loop.settle()
     assert len(gone.calls) == 1
     node.serving.on_runtime_gone()
-    back = Runtime(node)
+    back = Taking(node)
     node.wait(node.create("c2"))
     node.loop.settle()
     assert [cpus_of(updates) for updates in back.calls] == [{"c0": "0-1"}]
@@ -113,7 +113,7 @@ def test_what_waited_without_a_runtime_goes_out_when_one_is_joined_but_not_for_w
     known(node, "c0", "c9")
     node.wait(node.create("c1"))
     node.serving.on_runtime_gone()
-    back = Runtime(node)
+    back = Taking(node)
     known(node, "c0")
     node.loop.settle()
     assert [cpus_of(updates) for updates in back.calls] == [{"c0": "0-1"}]
@@ -144,7 +144,7 @@ def test_one_call_is_under_way_at_a_time_and_the_rest_is_merged(node: Node, capl
         a="case $id in c1) " + asking("1") + ";; c2) " + asking("2") + ";; *) " + asking("3") + ";; esac"
     )
     known(node, "c0")
-    runtime = Runtime(node)
+    runtime = Taking(node)
     for id_ in ("c1", "c2", "c3"):
         node.wait(node.create(id_))
         node.loop.settle()
@@ -159,7 +159,7 @@ def test_one_call_is_under_way_at_a_time_and_the_rest_is_merged(node: Node, capl
 def test_updates_of_an_event_that_fails_are_dropped(node: Node) -> None:
     configured(node, "CreateContainer").plugins(a=asking("0"), b=saying(error="no"))
     known(node, "c0")
-    runtime = Runtime(node)
+    runtime = Taking(node)
     answer = creating(node)
     node.wait(answer)
     assert answer.outcome == "plugin: b: no"

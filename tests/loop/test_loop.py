@@ -11,7 +11,7 @@ import pytest
 
 from v010_adapter.base.loop import FEW_TIMERS, SHORT_WAIT, STALL, WRITE, Loop, Timer
 
-from ..nri.runtime import Clock
+from ..rig.clock import Clock
 
 Make = Callable[..., int]
 """Makes a descriptor from which so many bytes, or none, can be read, one at a time; there is always room to write."""

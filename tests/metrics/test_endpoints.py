@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.sockets import connect
+from tests.rig.sockets import connect
 from v010_adapter.host.trust import off
 from v010_adapter.monitoring.endpoints import Endpoints
 
-from ..processes import SteppedLoop
+from ..rig.loop import SteppedLoop
 
 REOPEN_AFTER = 10.0
 
@@ -100,6 +100,21 @@ def test_a_port_that_becomes_free_is_taken_though_nobody_has_told(pair: Pair) ->
     pair.first.show(is_shown=False)
     pair.loop.advance(REOPEN_AFTER)
     assert (pair.is_served, pair.faults) == (True, [[], []])
+
+
+def test_the_log_tells_who_has_the_port(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    place = f"metrics and probes at 127.0.0.1:{pair.port}"
+    pair.second.show(is_shown=False)
+    pair.open()
+    pair.first.show(is_shown=False)
+    pair.second.show(is_shown=True)
+    pair.loop.settle()
+    assert [text for text in caplog.messages if text.startswith(place)] == [
+        place,
+        f"{place}: the adapter that serves the events has them now",
+        place,
+    ]
 
 
 def test_who_takes_the_port_and_gives_it_up_at_once_has_it_not(pair: Pair) -> None:

@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from tests import sockets
+from tests.rig import sockets
 from v010_adapter.monitoring.http_server import MAX_REQUEST, HttpServer, Response
 from v010_adapter.monitoring.listener import PAUSE
 
-from ..processes import SteppedLoop, open_descriptors
+from ..rig.loop import SteppedLoop
+from ..rig.processes import open_descriptors
 
 CLIENT_TIMEOUT, MAX_CLIENTS = 30.0, 16
 GET = b"GET /page HTTP/1.1\r\nHost: node\r\n\r\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import yaml
 from prometheus_client.core import Metric
 
 from nri import Identity
-from tests.debian import find, missing
+from tests.rig.debian import find, missing
 from v010_adapter.base.loop import Loop
 from v010_adapter.daemon.daemon import Daemon, Origin
 from v010_adapter.monitoring.endpoints import Endpoints
@@ -24,7 +24,7 @@ from v010_adapter.monitoring.times import Histogram
 from v010_adapter.programs.process import Account, RunOutcome
 from v010_adapter.settings import Settings
 
-from ..processes import SteppedLoop
+from ..rig.loop import SteppedLoop
 from .test_http_server import GET, Client
 
 ROOT = Path(__file__).parents[2]
@@ -272,26 +272,27 @@ QUIET = {
 """What no alert is about."""
 
 
-def judged(tmp_path: Path, series: Mapping[str, str], expected: int, labels: str = "") -> str:
-    """What promtool has against the number of alerts with these labels that fire at any time in the end."""
-    given = [{"series": name, "values": values} for name, values in series.items()]
-    samples = [{"labels": "{}", "value": expected}] if expected else []
-    query = f'count(last_over_time(ALERTS{{alertstate="firing"{labels}}}[20m]))'
-    test = {"expr": query, "eval_time": f"{MINUTES - 1}m", "exp_samples": samples}
+def judged(tmp_path: Path, cases: Iterable[tuple[Mapping[str, str], int, str]]) -> str:
+    """What promtool has against cases: series, and how many alerts with these labels fire at any time in the end."""
+    tests: list[dict[str, Any]] = []
+    for series, expected, labels in cases:
+        given = [{"series": name, "values": values} for name, values in series.items()]
+        samples = [{"labels": "{}", "value": expected}] if expected else []
+        query = f'count(last_over_time(ALERTS{{alertstate="firing"{labels}}}[20m]))'
+        test = {"expr": query, "eval_time": f"{MINUTES - 1}m", "exp_samples": samples}
+        tests.append({"interval": "1m", "input_series": given, "promql_expr_test": [test]})
     file = tmp_path / "test.json"
-    told: dict[str, Any] = {"interval": "1m", "input_series": given, "promql_expr_test": [test]}
-    file.write_text(json.dumps({"rule_files": [str(ALERTS)], "evaluation_interval": "1m", "tests": [told]}))
+    file.write_text(json.dumps({"rule_files": [str(ALERTS)], "evaluation_interval": "1m", "tests": tests}))
     return promtool("test", "rules", str(file))
 
 
 def test_each_alert_fires(tmp_path: Path) -> None:
     rules = [rule["alert"] for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
     assert {*rules} == {f"V010Adapter{name}" for name, _ in FIRES}
-    for name, series in FIRES:
-        assert judged(tmp_path, series, 1, f', alertname="V010Adapter{name}"') == "", name
+    assert judged(tmp_path, ((series, 1, f', alertname="V010Adapter{name}"') for name, series in FIRES)) == ""
 
 
 def test_no_alert_fires_in_an_upgrade_though_all_that_alerts_ask_for_is_there(tmp_path: Path) -> None:
-    assert judged(tmp_path, QUIET, 0) == ""
+    assert judged(tmp_path, [(QUIET, 0, "")]) == ""
     asked = {name.partition("{")[0] for _, series in FIRES for name in series} - {"up"}
     assert {name.partition("{")[0] for name in QUIET} >= asked - {"v010_adapter_late_answers_total"}

@@ -13,8 +13,8 @@ from typing import Any
 from nri import Plugin, api, serve
 from nri.wire import Code, Reply, Request
 
-from ..waiting import LIMIT
-from .runtime import End
+from ..rig.trunk import End
+from ..rig.waiting import LIMIT
 
 NEW = ("containerd", "v2.4.2", "v0.12.3")
 OVER = 1e-9

@@ -16,9 +16,9 @@ from nri.proto import ttrpc_pb2
 from nri.wire import PLUGIN_SERVICE, Code, Reply, mux, ttrpc
 from v010_adapter.errors import PluginError
 
-from ..waiting import LIMIT
+from ..rig.trunk import HANDLERS, NUMBERS, Runtime, plugin
+from ..rig.waiting import LIMIT
 from ..wire import message_of
-from .runtime import HANDLERS, NUMBERS, Runtime, plugin
 
 Start = Deferred[api.StartContainerResponse]
 ANSWERED = {"Configure": "configure", "Synchronize": "synchronize"} | HANDLERS

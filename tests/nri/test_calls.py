@@ -12,7 +12,7 @@ from nri import Context, Plugin, api, runtimes, stub
 from nri.events import RUNTIME
 from nri.wire import Code
 
-from .runtime import HANDLERS, NUMBERS, Runtime, plugin
+from ..rig.trunk import HANDLERS, NUMBERS, Runtime, plugin
 
 
 def handlers(*methods: str) -> Plugin:

@@ -12,7 +12,7 @@ from nri.proto import ttrpc_pb2
 from nri.syslog import PlainFormatter
 from nri.testing import Node
 
-from .runtime import Runtime, plugin
+from ..rig.trunk import Runtime, plugin
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 PARENT = f"00-{TRACE}-{SPAN}-01"

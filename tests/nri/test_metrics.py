@@ -21,7 +21,7 @@ from nri.metrics import Metrics
 from nri.testing import Node
 from nri.wire import Code
 
-from ..waiting import LIMIT
+from ..rig.waiting import LIMIT
 
 
 class Client:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,8 @@ from nri import api, output
 from nri.syslog import Syslog
 from nri.testing import PluginFile, Runtime
 
-from ..interpreter import FIRST_LINE
-from ..test_logs import Receiver
+from ..rig.interpreter import FIRST_LINE
+from ..rig.listeners import Receiver
 
 PLUGIN = """{first_line}
 import logging, subprocess, sys
@@ -41,13 +40,6 @@ raise RuntimeError("a bug at the end")
 """
 RUN = "run(Loud())"
 SERVE = "import asyncio\noutput_to_syslog()\nasyncio.run(serve(Loud()))"
-
-
-@pytest.fixture
-def receiver(short_path: Path) -> Iterator[Receiver]:
-    made = Receiver(short_path / "log")
-    yield made
-    made.stop()
 
 
 @pytest.mark.parametrize("run", [RUN, SERVE], ids=["run", "serve"])

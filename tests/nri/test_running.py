@@ -18,12 +18,12 @@ import pytest
 from nri import Context, Identity, Plugin, api, connect, identity, launched, run, serve, session, transport
 from nri.errors import NRIError, RegistrationError
 from nri.wire import Code, Reply, ttrpc
-from tests.sockets import bind
+from tests.rig.sockets import bind
 
-from ..processes import open_descriptors
-from ..waiting import LIMIT
+from ..rig.processes import open_descriptors
+from ..rig.trunk import End, plugin
+from ..rig.waiting import LIMIT
 from .host import Host, awaited, hosted, logged
-from .runtime import End, plugin
 from .test_serving import ROOT
 
 ENVIRONMENT = {"NRI_PLUGIN_NAME": "env", "NRI_PLUGIN_IDX": "42", "NRI_PLUGIN_SOCKET": "3"}
@@ -107,7 +107,7 @@ def test_an_environment_that_names_no_socket_is_an_error_that_shows_it(tmp_path:
 # ---- the loop
 
 
-class Runtime(End):
+class Scripted(End):
     """What a runtime sends, all of it before the plugin starts, and what it has got when the plugin has ended."""
 
     def __init__(self, pair: tuple[socket.socket, int]) -> None:
@@ -120,35 +120,35 @@ class Runtime(End):
 
 
 @pytest.fixture
-def runtime(pair: tuple[socket.socket, int], monkeypatch: pytest.MonkeyPatch) -> Runtime:
+def runtime(pair: tuple[socket.socket, int], monkeypatch: pytest.MonkeyPatch) -> Scripted:
     monkeypatch.setattr("sys.argv", ["/opt/nri/plugins/10-mine"])
     for name, value in (ENVIRONMENT | {"NRI_PLUGIN_SOCKET": str(pair[1])}).items():
         monkeypatch.setenv(name, value)
-    return Runtime(pair)
+    return Scripted(pair)
 
 
-def test_run_ends_when_the_runtime_goes_without_reading(runtime: Runtime) -> None:
+def test_run_ends_when_the_runtime_goes_without_reading(runtime: Scripted) -> None:
     """The kernel then says ECONNRESET where it would have said that all had been read."""
     runtime.ask("Configure")
     run(plugin(configure=lambda request, context: runtime.socket.close()))
     assert not is_open(runtime.fd)
 
 
-def test_run_ends_with_a_refusal(runtime: Runtime) -> None:
+def test_run_ends_with_a_refusal(runtime: Scripted) -> None:
     runtime.answer(1, refusal="invalid plugin name")
     with pytest.raises(SystemExit, match=r"^10-mine: the runtime refused plugin 42-env: invalid plugin name$"):
         run(Plugin())
     assert not is_open(runtime.fd)
 
 
-def test_run_ends_with_ctrl_c(runtime: Runtime, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_ends_with_ctrl_c(runtime: Scripted, capsys: pytest.CaptureFixture[str]) -> None:
     runtime.ask("Configure")
     with pytest.raises(SystemExit, match="130"):
         run(plugin(configure=lambda *_: signal.raise_signal(signal.SIGINT)))
     assert capsys.readouterr().err == "interrupted\n"
 
 
-def test_run_sends_an_answer_that_no_socket_buffer_holds(runtime: Runtime) -> None:
+def test_run_sends_an_answer_that_no_socket_buffer_holds(runtime: Scripted) -> None:
     response = api.CreateContainerResponse(adjust=api.ContainerAdjustment(args=["x" * (ttrpc.MAX_LENGTH - 64)]))
     runtime.ask("CreateContainer")
     runtime.socket.shutdown(socket.SHUT_WR)

@@ -21,9 +21,9 @@ from nri import Context, Plugin, api, asynchronous, run
 from nri.errors import CallError, NRIError
 from nri.wire import Code, Reply, Request
 
-from ..waiting import LIMIT
+from ..rig.trunk import plugin
+from ..rig.waiting import LIMIT
 from .host import OVER, Host, awaited, hosted, logged, updates
-from .runtime import plugin
 
 
 @hosted

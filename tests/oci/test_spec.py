@@ -13,7 +13,7 @@ from v010_adapter.oci.patch import merged
 from v010_adapter.oci.spec import adjustment, apply, read, spec_from, to_json
 from v010_adapter.oci.values import Spec
 
-from ..large import FIELDS, creation
+from ..rig.large import FIELDS, creation
 from .cases import FULL, as_text, copied
 
 READ, CLONE = FULL["linux"]["seccomp"]["syscalls"]

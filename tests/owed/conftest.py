@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ..processes import SteppedLoop
+from ..rig.loop import SteppedLoop
 from .life import Life
 
 Start = Callable[..., Life]

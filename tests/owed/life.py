@@ -8,7 +8,8 @@ from v010_adapter.events.turns import Turns
 from v010_adapter.state.ledger import Ledger
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 
-from ..processes import SteppedLoop
+from ..rig.loop import SteppedLoop
+from ..rig.serving import kill
 
 
 class Life:
@@ -42,6 +43,5 @@ class Life:
     def die(self) -> None:
         self.ledger._timer.cancel()  # else all that have died read and write for ever, on the loop of those after them
         self.ledger._upkeep = None
-        self.turns._file.close()
-        self.directory.close()
+        kill(self.turns)
         self.turns._file.path = "/dead"

@@ -22,8 +22,8 @@ from v010_adapter.state.ledger import FORMAT, LEAST, RETRY, SLICE, Ledger, Recor
 from v010_adapter.state.ledger import encode as encoded
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 
-from ..alone import Nowhere
-from ..processes import SteppedLoop
+from ..rig.loop import SteppedLoop
+from ..rig.serving import Nowhere
 from ..test_docs import DOCS
 from .conftest import Start
 from .life import Life
@@ -471,7 +471,7 @@ def test_spec_and_labels_are_in_the_file_once_and_known_to_each_delete(start: St
 def test_a_spec_beyond_the_bound_is_dropped_as_log_and_docs_say(start: Start, caplog: pytest.LogCaptureFixture) -> None:
     life = start()
     create(life.ledger, target(size=MOST_KEPT))
-    assert [record.getMessage() for record in caplog.records] == [
+    assert caplog.messages == [
         "container default/web/nginx (c1): its spec and labels have more than 32 KiB: "
         "a delete for which the runtime reports none has none"
     ]

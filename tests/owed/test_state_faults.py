@@ -25,8 +25,9 @@ from v010_adapter.legacy.config import Entry
 from v010_adapter.legacy.request import Target
 from v010_adapter.state import runtime_directory, turns_file
 
-from ..conftest import CI
-from ..processes import SteppedLoop, open_descriptors
+from ..rig.brief import CI
+from ..rig.loop import SteppedLoop
+from ..rig.processes import open_descriptors
 from .conftest import Start
 from .life import Life
 
@@ -220,41 +221,25 @@ REMOVED: dict[str, Callable[[Life], object]] = {
 }
 
 
+@pytest.mark.parametrize("when", ["at any time", "before it joins again", "while it is read"])
 @pytest.mark.parametrize("what", REMOVED)
-def test_what_is_removed_is_made_again_with_all_that_is_owed(what: str, start: Start) -> None:
+def test_what_is_removed_is_made_again_with_all_that_is_owed(what: str, when: str, start: Start) -> None:
     life = start()
     for entry in (A, B):
         life.ledger.add(target("c1"), entry)
+    if when == "while it is read":
+        life.ledger.read_all()
+    elif when == "before it joins again":
+        life.turns.leave()
     REMOVED[what](life)
-    life.care()
+    if when == "before it joins again":
+        life.turns.join()
+    life.loop.settle()
+    for _ in range(2):
+        assert life.ledger.ids() == ["c1"]
+        life.care()
     assert life.fault == ""
     assert after_a_kill(start) == {"c1": ["a", "b"]}
-
-
-@pytest.mark.parametrize("what", REMOVED)
-def test_what_is_removed_just_before_the_adapter_joins_again_is_owed_still(what: str, start: Start) -> None:
-    life = start()
-    life.ledger.add(target("c1"), A)
-    life.turns.leave()
-    REMOVED[what](life)
-    life.turns.join()
-    life.loop.advance(1.5)
-    assert life.ledger.ids() == ["c1"]
-    assert after_a_kill(start) == {"c1": ["a"]}
-
-
-@pytest.mark.parametrize("what", REMOVED)
-def test_what_is_removed_while_it_is_read_is_owed_still(what: str, start: Start) -> None:
-    life = start()
-    life.ledger.add(target("c1"), A)
-    life.ledger.read_all()
-    REMOVED[what](life)
-    life.loop.settle()
-    assert life.ledger.ids() == ["c1"]
-    life.care()
-    life.care()
-    assert life.fault == ""
-    assert after_a_kill(start) == {"c1": ["a"]}
 
 
 def test_what_another_adapter_has_written_in_the_new_directory_counts(start: Start) -> None:

@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tests.waiting import unlimited
+from tests.rig.waiting import unlimited
 
 MODULE = Path(__file__).resolve().parent
 VERSIONS = ("v0.8.0", "v0.10.0", "v0.12.0", "v0.12.5")

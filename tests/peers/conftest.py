@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.rig.brief import few
+
 from .build import VERSIONS
 from .harness import Chain, Host, launched
 
@@ -18,7 +20,7 @@ runtime: {reserve: 1}
 """
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
+@pytest.fixture(scope="module", params=few(VERSIONS))
 def version(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

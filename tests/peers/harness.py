@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Self
 
-from tests.debian import missing
-from tests.waiting import limit
+from tests.rig.debian import missing
+from tests.rig.waiting import limit
 
 from .build import NEWEST, PeerMissing, peer
 

@@ -17,8 +17,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from .. import interpreter
-from ..waiting import limit, running
+from ..rig import interpreter
+from ..rig.waiting import limit, running
 from .build import NEWEST
 from .harness import PATIENT, GoRuntime, Reply
 

@@ -10,7 +10,7 @@ import pytest
 
 from nri.testing import FLAVOURS
 
-from ..waiting import LIMIT
+from ..rig.waiting import LIMIT
 from . import judged
 from .harness import PATIENT, require
 

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from nri.needs import NEEDS, changes
 from nri.proto import nri_pb2 as api
+from tests.rig.brief import few
 from v010_adapter.errors import NotAdjustable
 from v010_adapter.oci.fields_by_version import refuse_unknown
 from v010_adapter.oci.patch import merged
@@ -33,7 +34,7 @@ from ..oci.test_spec import CONTAINER
 from .harness import Peer, golden
 from .strategies import messages
 
-VERSIONS = ("v0.8.0", "v0.10.0", "v0.11.0", "v0.12.0", "v0.12.3", "v0.12.5")
+VERSIONS = few(("v0.8.0", "v0.10.0", "v0.11.0", "v0.12.0", "v0.12.3", "v0.12.5"))
 """Of the runtimes that are in use, and the newest."""
 
 

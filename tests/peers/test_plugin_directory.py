@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.rig.brief import few
+
 from .build import VERSIONS
 from .harness import GoRuntime
 
@@ -47,7 +49,7 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", few(VERSIONS))
 @pytest.mark.parametrize("what", FILES)
 def test_a_wrong_name_stops_the_runtime_and_a_plugin_that_cannot_be_launched_is_a_warning(
     tmp_path: Path, version: str, what: str

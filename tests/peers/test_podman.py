@@ -17,11 +17,11 @@ import pytest
 
 from nri import api
 from nri.runtimes import Runtime
-from tests.debian import missing
 from tests.e2e.build import install_packages
-from tests.interpreter import PYTHON
 from tests.peers.build import PeerMissing
-from tests.processes import SteppedLoop
+from tests.rig.debian import missing
+from tests.rig.interpreter import PYTHON
+from tests.rig.loop import SteppedLoop
 from v010_adapter import container_files
 from v010_adapter.container_files import Described
 from v010_adapter.events import precreate

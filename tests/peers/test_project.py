@@ -15,7 +15,7 @@ import yaml
 
 from nri import __version__
 
-from ..debian import missing
+from ..rig.debian import missing
 from .build import NEWEST, PeerMissing, run
 from .harness import PATIENT, GoRuntime
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from nri.proto import ttrpc_pb2
-from tests.processes import children_of
-from tests.waiting import limit
+from tests.rig.processes import children_of
+from tests.rig.waiting import limit
 from v010_adapter.events.work import MAX_ERROR
 
-from ..processes import ended
-from ..waiting import running
+from ..rig.processes import ended
+from ..rig.waiting import running
 from .build import VERSIONS
 from .harness import COMMAND, CONTAINER, LIFE, NAME, PATIENT, POD, Chain, GoRuntime, Host, golden, launched, play
 from .test_oracle import in_a_life

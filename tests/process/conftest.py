@@ -8,7 +8,8 @@ import pytest
 
 from v010_adapter.programs.process import WATCH_PIPES_AFTER, Process, Program
 
-from ..processes import Fifo, Programs, SteppedLoop
+from ..rig.loop import SteppedLoop
+from ..rig.programs import Fifo, Programs
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "A": "<é>", "EMPTY": ""}
 

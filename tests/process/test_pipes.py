@@ -9,7 +9,8 @@ import pytest
 
 from v010_adapter.programs.process import MAX_LINE, MAX_LINES, MAX_SIZE, MAX_STDOUT
 
-from ..processes import Fifo, gone, is_running
+from ..rig.processes import gone, is_running
+from ..rig.programs import Fifo
 from .conftest import Run
 
 LINE = "x" * 255

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import io
 import os
 import resource
 import signal
@@ -19,7 +20,9 @@ from v010_adapter.programs import process
 from v010_adapter.programs.children import NOFILE, Children
 from v010_adapter.programs.process import MAX_STDOUT
 
-from ..processes import Programs, SteppedLoop, children, is_running, open_descriptors
+from ..rig.loop import SteppedLoop
+from ..rig.processes import children, is_running, open_descriptors
+from ..rig.programs import Programs
 from .conftest import Run
 
 # What a plugin is given
@@ -184,15 +187,13 @@ OOM_SCORE = Path("/proc/self/oom_score_adj")
 
 @pytest.fixture
 def own(monkeypatch: pytest.MonkeyPatch) -> Iterator[Children]:
-    """The children of a daemon that starts with a low soft limit of descriptors and an OOM score of its own."""
-    limits, score = resource.getrlimit(NOFILE), OOM_SCORE.read_text()
+    """The children of a daemon that starts with a low soft limit of descriptors."""
+    limits = resource.getrlimit(NOFILE)
     resource.setrlimit(NOFILE, (SOFT, limits[1]))
-    OOM_SCORE.write_text("321")
     made = Children()
     made.take_limits()
     monkeypatch.setattr(process, "children", made)
     yield made
-    OOM_SCORE.write_text(score)
     resource.setrlimit(NOFILE, limits)
 
 
@@ -237,10 +238,23 @@ def test_where_the_hard_limit_cannot_be_had_everything_stays(monkeypatch: pytest
     assert made.reap(pid) == 0
 
 
-def test_a_program_has_the_oom_score_0_whatever_the_daemon_has(own: Children, shell: Callable[..., Run]) -> None:
-    """The request comes after the score."""
-    assert shell("read -r line; cat /proc/self/oom_score_adj").wait().stdout == "0\n"
-    assert OOM_SCORE.read_text() == "321\n"
+@pytest.mark.parametrize(("told", "expected"), [("-999", "0"), ("321", "321")])
+def test_the_kernel_kills_a_program_that_eats_memory_and_not_the_daemon(
+    told: str, expected: str, shell: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service has a score below 0, which not every root may have: it is only told so. A pod has one above."""
+    before = OOM_SCORE.read_text()
+    OOM_SCORE.write_text("321")
+    try:
+        own = Children()
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "open", lambda *_: io.BytesIO(told.encode()), raising=False)
+            own.take_limits()
+        monkeypatch.setattr(process, "children", own)
+        assert shell("read -r line; cat /proc/self/oom_score_adj").wait().stdout == f"{expected}\n"
+        assert OOM_SCORE.read_text() == "321\n"
+    finally:
+        OOM_SCORE.write_text(before)
 
 
 # Who reaps them

@@ -1,4 +1,4 @@
-from .fixtures import executing, plugins
-from .simulation import patience, simulate
+from ..rig.embedded import executing, plugins
+from ..rig.simulation import patience, simulate
 
 __all__ = ["executing", "patience", "plugins", "simulate"]

@@ -20,13 +20,14 @@ from nri.testing import plugin as launched
 from nri.testing.load import MAX_CONTAINERS, Figures, figures, percentile, play
 from nri.testing.node import Node
 from nri.testing.recorded import life
+from tests.rig.command import Terminal
 from v010_adapter.cli import terminal
 from v010_adapter.cli.simulate import command
 from v010_adapter.cli.simulate.play import Play
 
-from ..waiting import LIMIT, running
-from .fixtures import Plugins, serves
-from .simulation import Simulate
+from ..rig.embedded import Plugins, serves
+from ..rig.simulation import Simulate
+from ..rig.waiting import LIMIT, running
 
 NAME = "10-a"
 Event = tuple[str, str, str]
@@ -458,11 +459,6 @@ def test_what_cannot_be_played_is_refused(simulate: Simulate, words: list[str], 
 
 
 # ---- the line that shows how far it is
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def test_a_terminal_sees_how_far_a_load_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,8 @@ from tests.peers.harness import require
 from v010_adapter.container_files.recording import read
 from v010_adapter.errors import ConfigError
 
-from .fixtures import ROOT, WILLING, Plugins
-from .simulation import GOLDEN, LIFE
+from ..rig.embedded import ROOT, WILLING, Plugins
+from ..rig.simulation import GOLDEN, LIFE
 
 
 @pytest.mark.parametrize("name", FLAVOURS)

@@ -18,12 +18,12 @@ from nri.errors import RegistrationError
 from nri.testing import Flavour, Late, Runtime
 from nri.testing.launch import spawn
 from nri.wire import Code
-from tests.sockets import connect
+from tests.rig.sockets import connect
 from v010_adapter.errors import ConfigError
 
-from .. import processes
-from ..waiting import LIMIT
-from .fixtures import CONTAINER, CREATE, POD, START, WILLING, Plugins, dropped, gone, patient, serves
+from ..rig import processes
+from ..rig.embedded import CONTAINER, CREATE, POD, START, WILLING, Plugins, dropped, gone, patient, serves
+from ..rig.waiting import LIMIT
 
 QUIET = "run(Plugin())"
 

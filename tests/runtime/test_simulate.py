@@ -13,7 +13,7 @@ from nri.testing import FLAVOURS
 from v010_adapter.cli.simulate import play
 from v010_adapter.cli.simulate.view import changes
 
-from .simulation import GOLDEN, LIFE, Simulate, events_of, named, plugins_of
+from ..rig.simulation import GOLDEN, LIFE, Simulate, events_of, named, plugins_of
 
 MANIFEST = """\
 apiVersion: v1

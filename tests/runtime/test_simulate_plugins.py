@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.sockets import bind
+from tests.rig.sockets import bind
 from v010_adapter import settings
 from v010_adapter.cli.simulate import play
 from v010_adapter.cli.simulate.command import EMPTY_CONFIG
 from v010_adapter.legacy.config import ConfigFile
 
-from .simulation import LIFE, Simulate, named, plugins_of
+from ..rig.simulation import LIFE, Simulate, named, plugins_of
 from .test_simulate import MANIFEST
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.debian import find, missing
+from tests.rig.debian import find, missing
 
 from .plugins import SAMPLES, Shell
 

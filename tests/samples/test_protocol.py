@@ -16,9 +16,9 @@ from google.protobuf.json_format import ParseDict
 from nri import api
 from v010_adapter import settings
 
-from ..legacy.node import Answer as Reply
-from ..legacy.node import Node
-from ..processes import SteppedLoop
+from ..rig.loop import SteppedLoop
+from ..rig.node import Answer as Reply
+from ..rig.node import Node
 from .plugins import GOLDEN, PATH, REQUESTS, SAMPLES, Answer, execute, run, sample
 
 ADJUSTING = ("device-injector", "konfine", "timezone", "ulimit-adjuster")

@@ -1,1 +1,1 @@
-"""Random histories of a node with several adapters, which share the work of events in one state directory."""
+"""Whose turn it is: notes, fates and locks, and a model of the rules. Whole adapters are in `tests.histories`."""

@@ -9,6 +9,8 @@ import pytest
 from v010_adapter.events.turns import Fate, NoteState, Turn, Turns
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 
+from ..rig.serving import kill
+
 
 class Adapter:
     """One adapter. Open files of one process exclude each other as processes do."""
@@ -42,8 +44,7 @@ class Adapter:
         return fate
 
     def die(self) -> None:
-        self.turns._file.close()
-        self.turns.directory.close()
+        kill(self.turns)
 
 
 Start = Callable[..., Adapter]

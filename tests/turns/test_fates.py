@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from string import ascii_letters, ascii_lowercase, digits
 
 import pytest
 from hypothesis import given
@@ -14,10 +15,12 @@ from v010_adapter.state.turns_file import PLACE
 
 from ..test_docs import DOCS
 
+WORDS = st.text(ascii_letters, min_size=1, max_size=30)
+IDS = st.text(ascii_lowercase + digits, min_size=1, max_size=110)
 NOTE = Note(12345.678901234, "4194304.0123456789ab", NoteState.ANSWERED, f"PostUpdatePodSandbox ={'f' * 64}")
 
 
-@given(st.floats(0, 1e9), st.sampled_from(NoteState), st.from_regex(r"[A-Za-z]{1,30} [a-z0-9]{1,110}", fullmatch=True))
+@given(st.floats(0, 1e9), st.sampled_from(NoteState), st.builds(" ".join, st.tuples(WORDS, IDS)))
 def test_a_note_fits_its_place_and_says_what_it_said(at: float, state: NoteState, name: str) -> None:
     note = Note(at, "4194304.0123456789ab", state, name)
     place = note.encode()

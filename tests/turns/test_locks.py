@@ -13,7 +13,7 @@ import pytest
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 from v010_adapter.state.turns_file import TurnsFile, _locked
 
-from ..waiting import running
+from ..rig.waiting import running
 
 HOLD = "import sys; from v010_adapter.state.runtime_directory import RuntimeDirectory; "
 HOLD += "from v010_adapter.state.turns_file import TurnsFile; "

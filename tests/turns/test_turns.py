@@ -354,17 +354,6 @@ def test_a_container_stays_locked_when_its_pod_is_free_again(start: Start) -> No
     assert [second.lock("pod", id_) for id_ in ("c1", "c2")] == [False, True]
 
 
-def test_a_lock_that_an_adapter_has_is_not_asked_for_again(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each job of an id locks it; one call of the kernel suffices."""
-    own = start().turns
-    assert own.lock("pod", "c1")
-    monkeypatch.setattr(turns_file, "fcntl", None)
-    assert own.lock("pod", "c1")
-    own.unlock("pod", "c1")
-    monkeypatch.undo()
-    own.unlock("pod", "c1")
-
-
 def test_an_id_that_is_locked_twice_is_free_after_the_second_unlock(start: Start) -> None:
     first, second = (start().turns for _ in range(2))
     assert first.lock("pod", "c1")
@@ -397,9 +386,10 @@ def test_on_a_file_system_without_locks_each_adapter_serves_and_the_log_says_so_
         assert not adapter.turns.look()
         assert adapter.turns.lock("pod", "c1")
         adapter.turns.unlock("pod", "c1")
-    assert [record.getMessage() for record in caplog.records] == [
-        f"{file(first)}: no locks: {os.strerror(number)}; an adapter beside this one serves the events, too"
-    ] * 2
+    assert (
+        caplog.messages
+        == [f"{file(first)}: no locks: {os.strerror(number)}; an adapter beside this one serves the events, too"] * 2
+    )
 
 
 # ---- the file
@@ -597,7 +587,7 @@ def test_a_file_in_another_format_is_left_to_its_adapters_and_made_anew_without_
     for _ in range(2):
         second.turns.look()
     assert second.turns.fault == f"{text}: its adapters and this one serve the same events"
-    assert [record.getMessage() for record in caplog.records] == [second.turns.fault]
+    assert caplog.messages == [second.turns.fault]
     assert file(first).read_bytes().startswith(newer)
     assert [first.serves(), second.serves()] == [MINE, MINE]
     first.die()

@@ -26,7 +26,7 @@ class Fifos:
     def __init__(self, init: Waiting) -> None:
         """Opens the container's directory and its process. Raises OSError if the directory has gone."""
         self.init = init
-        self.own = self.runtimes = self.process = -1
+        self.own = self.runtimes = self.process = self._written = -1
         self.directory = os.open(init.directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         with suppress(ProcessLookupError):
             self.process = os.pidfd_open(init.pid)
@@ -45,7 +45,7 @@ class Fifos:
 
     def close(self) -> None:
         """Closes all descriptors."""
-        for fd in (self.own, self.runtimes, self.directory, self.process):
+        for fd in (self.own, self.runtimes, self._written, self.directory, self.process):
             if fd >= 0:
                 os.close(fd)
 
@@ -95,13 +95,14 @@ class Fifos:
     def has_start(self) -> bool:
         """Whether a `start` has the runtime's FIFO open: it came before the exchange.
 
-        To look is harmless: the other end, which waits for its partner, counts as a writer already, so that nobody
-        reads an end of file.
+        A `start` of runc may have come before its init opens the FIFO. If our end was closed before that, the `start`
+        would read the end of the file, and fail. So our end stays open until all is closed. An init of crun has the
+        FIFO open from the beginning.
         """
         if self.init.writes:
             end = self.open_runtimes(os.O_WRONLY)  # fails without a reader
             if end is not None:
-                os.close(end)
+                self._written = end
             return end is not None
         reader = os.open(f"/proc/self/fd/{self.runtimes}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:

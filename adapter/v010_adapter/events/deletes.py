@@ -119,19 +119,20 @@ class Deletes:
         The records are read first, in slices, between which events are served.
         """
         self._named = set()
-        self.ledger.read_all(lambda: self._compare(listed, ours))
+        is_alone = not self._turns.look()
+        self.ledger.read_all(lambda: self._compare(listed, ours, is_alone=is_alone))
 
     def on_runtime_gone(self) -> None:
         """No event names an id any more: the next Synchronize decides anew what has gone."""
         self._named, self._absent = None, set()
         self._second_look.cancel()
 
-    def _compare(self, listed: Listed, ours: Sequence[Target]) -> None:
+    def _compare(self, listed: Listed, ours: Sequence[Target], *, is_alone: bool) -> None:
         named, is_read = self._named, self.ledger.is_read
         if named is None:
             return  # the connection has ended
         self._named = None if is_read else named  # else it is compared again when the files can be read
-        if is_read:
+        if is_read and is_alone:  # else another adapter has served what started, and the deletes of what has just ended
             self._log_without_create([target for target in ours if target.id not in named])
         if self._plugins.runtime.habits.hides_earlier_pods:
             pids = dict.fromkeys(listed.unclear, 0)

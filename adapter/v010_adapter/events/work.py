@@ -108,8 +108,11 @@ class Queue:
             work.give_up()
 
     def on_runtime_gone(self) -> None:
-        """Drops the creates that wait, and ends holds; deletes come all the same."""
-        for work in self.works[:]:
+        """Drops the creates that wait, and ends holds; deletes come all the same.
+
+        The end of a hold may end its work. Then no create may begin that has waited for it.
+        """
+        for work in sorted(self.works, key=lambda work: work.life.is_held):
             work.on_runtime_gone()
 
     def on_stopped(self, id_: str, why: str) -> None:

@@ -63,6 +63,7 @@ class Endpoints:
             self._faults.pop(place, None)
             if place in self._open:
                 self._open.pop(place).close()
+                log.info("metrics and probes at %s: the adapter that serves the events has them now", place)
 
     def _shares_network(self) -> bool:
         """Whether another adapter may have this one's network; True if it is not known."""

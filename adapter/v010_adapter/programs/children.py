@@ -25,7 +25,8 @@ class Children:
     def take_limits(self) -> None:
         """Raises the daemon's limit of open descriptors; programs get the limit that the daemon has been given.
 
-        Programs get 0 as oom_score_adj: containerd's own -999 would spare a plugin that eats all memory.
+        Programs get at least 0 as oom_score_adj: containerd's own -999 would spare a plugin that eats all memory. A
+        lower one than the daemon's is not written: in a pod, the kernel would kill the daemon instead of that plugin.
         """
         soft, hard = resource.getrlimit(NOFILE)
         if soft != hard:
@@ -33,7 +34,7 @@ class Children:
                 resource.setrlimit(NOFILE, (hard, hard))
                 self._soft, self._hard = soft, hard
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "rb") as file:
-            self._resets_oom_score = int(file.read()) != 0
+            self._resets_oom_score = int(file.read()) < 0
 
     def spawn(self, path: str, argv: tuple[str, ...], environ: Mapping[str, str], descriptors: Sequence[int]) -> int:
         """Starts a program in a process group of its own; returns its pid. Raises what posix_spawn raises.
@@ -89,7 +90,7 @@ class Children:
 
 
 def _write_oom_score(pid: int) -> None:
-    with contextlib.suppress(OSError):  # the program has ended, or a lower score needs CAP_SYS_RESOURCE
+    with contextlib.suppress(OSError):  # the program has ended
         fd = os.open(f"/proc/{pid}/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
         try:
             os.write(fd, b"0")

@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import sys
 
-from . import charts, faults, full, held, joining, kinds, reboot, rollout, surge
+from . import charts, evicted, faults, full, held, joining, kinds, reboot, rollout, surge
 from .node import node, prepare, say, shell
 
 SCENARIOS = {
     **{"charts": charts.play, "lists": charts.play_lists, "joining": joining.play, "full": full.play},
     **{"kinds": kinds.play, "faults": faults.play, "redundant": faults.play_redundant, "reboot": reboot.play},
+    "evicted": evicted.play,
 }
 """Each yields what is wrong, and leaves the node as it was."""
 MEASURED = {

@@ -13,7 +13,6 @@ from . import node as k8s
 
 OTHER = "other"
 SECONDS = 40.0  # after which an installation has failed: a joining adapter takes few
-NRI_OFF = "[plugins.'io.containerd.nri.v1.nri']\n  disable = true\n"
 
 
 def play() -> Iterator[str]:

@@ -13,16 +13,17 @@ PODS = 100
 STATE = f"/run/{k8s.RELEASE}"
 SMALL = 64
 """KiB that the state directory has left."""
+POD = {"containers": [k8s.container("one")], "terminationGracePeriodSeconds": 60}
 
 
 def play() -> Iterator[str]:
     k8s.shell(f"mkdir -p {STATE}; mount -t tmpfs -o size=16M,mode=700 state {STATE}")
     k8s.limit_pods(250)
     k8s.chart("install")
-    k8s.apply("surge", PODS)
+    k8s.apply("surge", PODS, POD)
     k8s.ready("surge")
     yield from _replaced("surge")
-    k8s.apply("small", PODS)
+    k8s.apply("small", PODS, POD)
     k8s.ready("small")
     k8s.shell(
         f"free=$(df -k --output=avail {STATE} | tail -1); head -c $(((free - {SMALL}) * 1024)) /dev/zero >{STATE}/full"

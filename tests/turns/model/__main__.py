@@ -53,6 +53,7 @@ CHECKS = {
     "without: what failed after the time was up is past": Check(f"SCEN=1 {STOP} FAILPOL=1 FAILED", is_broken=True),
     "without: sent in time is on the safe side": Check(f"SCEN=1 {STOP} ADJ=1 UNSEEN", is_broken=True),
     "without: LATER": Check(f"SCEN=3 {NONE} NOLATER", is_broken=True),
+    "without: notes at the first event after a look": Check(f"SCEN=1 {KILL} FIRSTLOOK", is_broken=True),
     "without: FAILED": Check(f"SCEN=1 {STOP} FAILPOL=1 ERASE", is_broken=True),
     "without: PAST for deletes, which take older creates": Check(f"SCEN=3 {NONE} TIMED", is_broken=True),
     "without: a stop refuses what is held": Check(f"SCEN=1 {NONE} HOLD=1 UNSTOPPED", is_broken=True),

@@ -1,6 +1,6 @@
 /* The rules of v010_adapter/events/turns.py and of the records, with one id in one place of the file `turns`. See README.md.
    Build options (-D): N adapters, SCEN, KILLS, STOPS, LOSSES, KEEPS, FAILPOL, ADJ, HOLD, STRICT; and what breaks a rule:
-   OLDER, FAILED, LATENOTES, UNSEEN, NOLATER, ERASE, TIMED, UNSTOPPED, KEEPERLESS, UNLOST. */
+   OLDER, FAILED, LATENOTES, UNSEEN, FIRSTLOOK, NOLATER, ERASE, TIMED, UNSTOPPED, KEEPERLESS, UNLOST. */
 #ifndef N
 #define N 2
 #endif
@@ -130,13 +130,20 @@ inline noteof(a_,e_) {
 #endif
 }
 inline others(a_) { sh=0; oi=0; do :: oi<N -> if :: oi!=a_ && alive[oi] && joined[oi] -> sh=1 :: else fi; oi++ :: else -> break od; oi=0 }
-/* shared: others have joined, or one has gone since the event had not come */
-inline shared(a_,e_) { others(a_);
+/* a look: others have joined, or a_ is alone from now on */
+inline look(a_) { others(a_);
   if
   :: sh -> seen[a_]=0
-  :: else -> if :: !seen[a_] -> seen[a_]=1; clk++; alones[a_]=clk :: else fi;
-             if :: qui[X(a_,e_)]<alones[a_] -> sh=1 :: else fi
+  :: else -> if :: !seen[a_] -> seen[a_]=1; clk++; alones[a_]=clk :: else fi
   fi }
+/* others have got the event: they have joined, or one has gone since it had not come */
+inline got(a_,e_) { look(a_); if :: qui[X(a_,e_)]<alones[a_] -> sh=1 :: else fi }
+/* shared: others may have got it; of those that have gone, one may have begun the first event after the look */
+#ifdef FIRSTLOOK
+#define shared(a_,e_) got(a_,e_)
+#else
+inline shared(a_,e_) { got(a_,e_); if :: flo[X(a_,e_)]<alones[a_] -> sh=1 :: else fi }
+#endif
 /* a hold ends: the container is let go, or refused */
 inline endhold(a_,ok_) {
   if
@@ -181,7 +188,7 @@ proctype Adapter(byte a) {
         need=1; readlate[X(a,e)]=0;
         if
         :: tout[X(a,e)] ->
-           shared(a,e);
+           got(a,e);
            if
            :: sh ->
               if :: n_by!=NONE && n_by!=a && KIND(n_ev)==KIND(e) && n_at>fl[a] && (n_at>flo[X(a,e)]) -> fl[a]=n_at :: else fi;
@@ -201,6 +208,8 @@ proctype Adapter(byte a) {
         -> wasst[a]=0
      :: else
      fi; e=0; late=0; need=0; sh=0 }
+  /* it looks once a second */
+  :: atomic { alive[a] && !stopped[a] && joined[a] && !seen[a] -> look(a); sh=0; oi=0 }
   /* the runtime has closed the connection: unanswered turns end, waiting creates do not start */
   :: atomic { alive[a] && !stopped[a] && joined[a] && !conn[a] && NOINB(a)
       -> joined[a]=0; e=0;

@@ -1,0 +1,1 @@
+"""What tests play with: README.md says which piece is for what."""

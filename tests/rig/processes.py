@@ -1,0 +1,74 @@
+"""The processes and descriptors of a test: which there are, and waiting for their end."""
+
+from __future__ import annotations
+
+import os
+import select
+from contextlib import suppress
+from pathlib import Path
+
+from .waiting import limit
+
+NO_PROCESS = (1 << 22) + 1
+"""A pid above the kernel's highest. A small one is a process of the kernel on a machine that has just started."""
+
+
+def open_descriptors() -> set[str]:
+    """Returns the open descriptors; later they may be fewer: garbage of earlier tests is collected at any time."""
+    return set(os.listdir("/proc/self/fd"))
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process that is no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def gone(*pids: int) -> None:
+    """Waits for the end of processes that are not ours to reap."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            process = os.pidfd_open(pid)
+            try:
+                ended(process, f"process {pid} does not end")
+            finally:
+                os.close(process)
+
+
+def ended(process: int, what: str = "the process does not end") -> None:
+    """Waits for the end of the process of a pidfd."""
+    with limit(what):
+        select.select([process], [], [])
+
+
+def reaped(pid: int) -> None:
+    """Waits until the parent of a process that has ended has reaped it, of which the kernel tells nobody else."""
+    with limit(f"process {pid} is not reaped"):
+        while Path(f"/proc/{pid}").exists():
+            os.sched_yield()
+
+
+def children() -> list[int]:
+    """Our children, zombies included."""
+    return list(children_of(os.getpid()))
+
+
+def children_of(pid: int) -> dict[int, str]:
+    """A process's children, zombies included: their state by their pid."""
+    lists = list(Path(f"/proc/{pid}/task").glob("*/children"))
+    assert lists or not Path(f"/proc/{pid}").exists(), "this kernel does not tell a process's children"
+    found = {}
+    for path in lists:
+        for child in map(int, _read_if_there(path).split()):
+            if stat := _read_if_there(Path(f"/proc/{child}/stat")):
+                found[child] = stat.rpartition(")")[2].split()[0]
+    return found
+
+
+def _read_if_there(path: Path) -> str:
+    """The text of a file of /proc; empty if its process or thread has gone."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return path.read_text()
+    return ""
