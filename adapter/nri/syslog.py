@@ -27,7 +27,7 @@ CUT = "…"
 INDENT = "    "
 """The beginning of each line of a traceback, so that no line of an exception's text looks like a record."""
 _DAEMON = 3 << 3
-_PRIORITIES = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3}
+_PRIORITIES = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
 
 
 class PlainFormatter(logging.Formatter):

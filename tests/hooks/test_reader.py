@@ -10,7 +10,7 @@ import pytest
 
 from v010_adapter.hooks.facts import Facts
 from v010_adapter.hooks.file import HookFile
-from v010_adapter.hooks.reader import HookReader
+from v010_adapter.hooks.reader import PAUSE, HookReader
 
 from ..rig.processes import open_descriptors
 from .hookdirs import Scene, Watching, later, text, unread
@@ -45,7 +45,9 @@ class Daemon:
     def wake(self) -> None:
         """Serves what inotify says, waits for the pause, and reads."""
         self.loop.turn()
-        self.time += 1
+        self.loop.turn()
+        assert not self.loop.watched, "the pause is not over"
+        self.time += PAUSE
         self.loop.turn()
 
 

@@ -34,3 +34,5 @@ def test_the_keeper_has_until_the_answer_is_due_but_not_long(
     due = 100.0 + left
     assert not holder.hold(target, "a", "b", due=due, must_finish=True, on_end=waits.append, trace=UNTRACED)
     assert waits == [pytest.approx(wait)]
+    assert holder.missing == {Missing.NO_KEEPER: 1}
+    assert holder.limit < LegacySettings().hold_limit, "before the keeper ends the hold"

@@ -76,3 +76,11 @@ def test_lines_that_a_busy_syslog_did_not_take_follow_without_another_line(
         print(*range(most), sep="\n", file=output._stream(Syslog(str(short_path / "log"), "10-x"), logging.INFO, 1))
         for number in range(most):
             assert receiver.recv(100).endswith(f"]: {number}".encode())
+
+
+LEVELS = {logging.DEBUG: 31, logging.INFO: 30, 25: 30, logging.WARNING: 28, logging.ERROR: 27, logging.CRITICAL: 26}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_level_is_a_daemons_priority(level: int) -> None:
+    assert Syslog("log", "x")._line(level, "").startswith(f"<{LEVELS[level]}>x[".encode())

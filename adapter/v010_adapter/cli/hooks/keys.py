@@ -14,9 +14,9 @@ def may_be_added(pattern: str) -> bool:
 
 
 def runtimes_of(annotations: Collection[str]) -> list[str]:
-    """Returns the runtime that has added one of these keys. If none has, it may be any runtime."""
+    """Returns the runtimes that may have added one of these keys. If none has, it may be any runtime."""
     found = [name for name, prefix in PREFIXES.items() if any(key.startswith(prefix) for key in annotations)]
-    return found[:1] or list(PREFIXES)
+    return found or list(PREFIXES)
 
 
 def foreign(pattern: str, runtimes: Collection[str]) -> str:
