@@ -9,14 +9,13 @@ import pytest
 
 from nri.holding.holds import Holds
 
-from .oci import RUNTIMES, OciRuntime, missing
+from .oci import RUNTIMES, OciRuntime, need
 
 
 @pytest.fixture(params=RUNTIMES)
 def oci(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OciRuntime]:
     """runc or crun."""
-    if reason := missing(request.param):
-        pytest.skip(reason)
+    need(request.param)
     runtime = OciRuntime(request.param, tmp_path)
     yield runtime
     runtime.clear()

@@ -12,6 +12,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from ..rig.debian import missing
 from ..rig.mounts import refused
 from ..rig.processes import gone
 from ..rig.waiting import LIMIT, limit
@@ -22,12 +25,14 @@ QUIET: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNU
 NUMBERS = count()
 
 
-def missing(name: str) -> str:
-    """Why a runtime cannot be tried here, empty if it can."""
-    if os.geteuid():
-        return "root alone makes containers"
-    absent = next((f"no {one}" for one in (name, "busybox", "unshare") if shutil.which(one) is None), "")
-    return absent or refused()  # a runtime mounts the container's root directory
+def need(name: str) -> None:
+    """Skips a test where a runtime cannot be tried. One that is not installed is a failure where peers are required."""
+    # A runtime mounts the container's root directory.
+    if reason := "root alone makes containers" if os.geteuid() else refused():
+        pytest.skip(reason)
+    for program in (name, "busybox", "unshare"):
+        if shutil.which(program) is None:
+            missing(f"no {program}")
 
 
 class OciRuntime:
