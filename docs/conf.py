@@ -21,6 +21,7 @@ include_patterns = [
     "deploy/helm/nri-v010-adapter/README.md",
     "examples/project/README.md",
     "legacy-plugins/README.md",
+    "tests/rig/README.md",
     "tests/turns/model/README.md",
 ]
 exclude_patterns = [".*", "**/__pycache__"]
