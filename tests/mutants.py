@@ -27,6 +27,8 @@ from typing import Any
 CLONE = Path(__file__).resolve().parents[1]
 AT_ONCE, FILES, LIMIT = 2, 6, 1200
 """Mutants at once; files of tests for each; seconds by the clock for them, after which the mutant counts as found."""
+FAR = 3
+"""Steps to tests that import nothing, but have the name of the module."""
 SLOW = ("bench", "deploy", "peers")
 """Folders of tests that are left out."""
 ENTER = """
@@ -75,8 +77,10 @@ def nearest(name: str, importers: dict[str, set[str]]) -> list[str]:
         new = importers[one] - steps.keys()
         steps |= dict.fromkeys(new, steps[one] + 1)
         queue += sorted(new)
-    tests = [one for one in queue if ".test_" in one and not set(SLOW) & set(one.split("."))]
-    tests.sort(key=lambda one: steps[one] - 2 * sum(word in re.findall("[a-z]+", one) for word in words))
+    own = [one for one in MODULES if words[-1] in re.findall("[a-z]+", one)]  # it may run the command
+    tests = [one for one in {*queue, *own} if ".test_" in one and not set(SLOW) & set(one.split("."))]
+    near = {one: steps.get(one, FAR) - 2 * sum(word in re.findall("[a-z]+", one) for word in words) for one in tests}
+    tests.sort(key=lambda one: (near[one], one))
     return [str(MODULES[one].relative_to(CLONE)) for one in tests[:FILES]]
 
 
