@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import select
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,8 @@ def test_a_start_of_runc_that_came_before_its_init_reads_no_end_of_file(tmp_path
     os.mkfifo(tmp_path / FIFO)
     its, pid = os.stat(tmp_path / FIFO), os.getpid()
     start = os.open(tmp_path / FIFO, os.O_RDONLY | os.O_NONBLOCK)
-    fifos = Fifos(Waiting("c", pid, start_time(pid), boot(), str(tmp_path), its.st_dev, its.st_ino, writes=True))
+    words = "c", pid, start_time(pid), boot(), str(tmp_path), "0", its.st_dev, its.st_ino
+    fifos = Fifos(Waiting(*words, writes=True))
     try:
         fifos.exchange()
         assert fifos.has_start()
@@ -26,3 +29,73 @@ def test_a_start_of_runc_that_came_before_its_init_reads_no_end_of_file(tmp_path
         fifos.close()
     assert os.read(start, 1) == b""
     os.close(start)
+
+
+class Crun:
+    """A container of crun: its init reads, which this process is."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / FIFO
+        directory.mkdir()
+        os.mkfifo(self.path)
+        self.init = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
+        its, pid = self.path.stat(), os.getpid()
+        words = directory.name, pid, start_time(pid), boot(), str(directory), str(self.init), its.st_dev, its.st_ino
+        self.fifos = Fifos(Waiting(*words, writes=False))
+
+    @property
+    def wakes(self) -> bool:
+        """Whether the init wakes: it then reads, and fails if there is somebody who may write and has not."""
+        return bool(select.select([self.init], [], [], 0)[0])
+
+
+@pytest.fixture
+def crun(tmp_path: Path) -> Iterator[Crun]:
+    crun = Crun(tmp_path / "c")
+    yield crun
+    os.close(crun.init)
+
+
+def test_the_byte_of_a_start_of_crun_is_there_for_its_init_whenever_that_reads(
+    crun: Crun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A byte that was taken, even to be given back, would be missed by an init that has woken for it."""
+
+    def ended(*_: object) -> int:
+        raise OSError("this process ends here")
+
+    monkeypatch.setattr(Fifos, "_reopen", ended)
+    start = os.open(crun.path, os.O_WRONLY)
+    crun.fifos.exchange()
+    assert crun.fifos.has_start(), "it may write"
+    os.write(start, b"0")
+    assert crun.fifos.has_start()
+    os.close(start)
+    assert crun.fifos.has_start()
+    assert os.read(crun.init, 2) == b"0"
+    assert not crun.fifos.has_start()
+    crun.fifos.close()
+
+
+def test_an_init_of_crun_that_is_let_go_does_not_wake_before_its_start_has_come(crun: Crun) -> None:
+    """Also if the keeper is killed: an init that has had a writer wakes for ever, and reads."""
+    crun.fifos.exchange()
+    crun.fifos.put_back()
+    assert not crun.fifos.pass_on()
+    assert crun.fifos.still_waits
+    crun.fifos.close()
+    assert not crun.wakes
+
+
+def test_a_byte_of_a_start_of_crun_is_passed_on(crun: Crun) -> None:
+    crun.fifos.exchange()
+    crun.fifos.put_back()
+    crun.fifos.pass_on()
+    start = os.open(f"/proc/self/fd/{crun.fifos.own}", os.O_WRONLY)
+    assert not crun.fifos.pass_on()
+    assert not crun.wakes
+    os.write(start, b"0")
+    os.close(start)
+    assert crun.fifos.pass_on()
+    assert os.read(crun.init, 2) == b"0"
+    crun.fifos.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import resource
 import select
 import signal
 import subprocess
@@ -20,7 +21,7 @@ import pytest
 from nri import HoldEnd, Missing, NotHeld, api
 from nri.holding.evidence import ASIDE, FIFO
 from nri.holding.holds import Hold, Holds, OnFailure
-from nri.holding.keeper import Keeper
+from nri.holding.keeper import SOCKET, Keeper
 from nri.holding.keeper import run as run_keeper
 
 from ..rig.brief import CI
@@ -113,6 +114,26 @@ def test_containers_are_held_side_by_side(oci: OciRuntime, holds: Holds) -> None
     assert (holds.held(), first.has_run) == ([both[0]], 0)
     assert both[0].refuse() is HoldEnd.REFUSED
     assert starts[0].ended()[0] != 0
+
+
+@pytest.mark.parametrize("how", ["let_go", "refuse"])
+def test_a_keeper_without_descriptors_ends_a_hold_all_the_same(oci: OciRuntime, holds: Holds, how: str) -> None:
+    """To let go, it needs one, for which it waits."""
+    container = oci.create()
+    held = hold(holds, container)
+    start = container.start()
+    waits_for_start(container)
+    limits = resource.prlimit(holds.keeper, resource.RLIMIT_NOFILE)
+    resource.prlimit(holds.keeper, resource.RLIMIT_NOFILE, (SOCKET + 1, limits[1]))
+    if how == "refuse":
+        assert held.refuse() is HoldEnd.REFUSED
+        assert start.ended()[0] != 0
+        assert container.has_run == 0
+        return
+    assert held.let_go() is HoldEnd.LET_GO
+    resource.prlimit(holds.keeper, resource.RLIMIT_NOFILE, limits)
+    assert start.ended() == (0, "")
+    container.until_run()
 
 
 # ---- somebody else ends it

@@ -53,10 +53,19 @@ class NotHeld(NRIError):
 class Waiting:
     """An init that waits for the start of its container. No NamedTuple: `typing` is a fifth of a keeper's memory."""
 
-    __slots__ = ("boot", "device", "directory", "id", "inode", "pid", "started", "writes")
+    __slots__ = ("boot", "descriptor", "device", "directory", "id", "inode", "pid", "started", "writes")
 
-    def __init__(
-        self, id: str, pid: int, started: int, boot: str, directory: str, device: int, inode: int, writes: bool
+    def __init__(  # noqa: PLR0913, PLR0917 - they are one record
+        self,
+        id: str,
+        pid: int,
+        started: int,
+        boot: str,
+        directory: str,
+        descriptor: str,
+        device: int,
+        inode: int,
+        writes: bool,
     ) -> None:
         self.id = id
         """The container's id."""
@@ -67,8 +76,8 @@ class Waiting:
         """The id of the node's boot."""
         self.directory = directory
         """The runtime's directory of the container, at a path of this program."""
-        self.device, self.inode = device, inode
-        """The FIFO at which the init waits."""
+        self.descriptor, self.device, self.inode = descriptor, device, inode
+        """The FIFO at which the init waits, and the init's descriptor of it."""
         self.writes = writes
         """Whether the init writes to the FIFO, as runc's does; crun's reads."""
 
@@ -97,16 +106,19 @@ def waiting(id_: str, pid: int, cgroups_path: str) -> Waiting:
     writes = _writes(pid, descriptor)
     if start_time(pid) != started:
         raise NotHeld(Missing.NO_PROCESS, f"process {pid}")
-    return Waiting(id_, pid, started, boot(), directory, status.st_dev, status.st_ino, writes)
+    return Waiting(id_, pid, started, boot(), directory, descriptor, status.st_dev, status.st_ino, writes)
 
 
-def still_waits(init: Waiting) -> bool:
-    """Whether the init still waits: it is the same process, and has the FIFO open, by whatever name."""
+def has_fifo(init: Waiting) -> bool:
+    """Whether a process has the FIFO of an init open, by whatever name. Needs no descriptor, so it can always tell."""
+    path = f"/proc/{init.pid}/fd/{init.descriptor}"
     try:
-        found = any(_is(f"/proc/{init.pid}/fd/{number}", init) for number, _ in _descriptors(init.pid, init.id))
+        if not _is_name(os.readlink(path), init.id):
+            return False
+        its = os.stat(path)
     except OSError:
         return False
-    return found and start_time(init.pid) == init.started and boot() == init.boot
+    return (its.st_dev, its.st_ino) == (init.device, init.inode)
 
 
 def boot() -> str:
@@ -144,17 +156,13 @@ def _descriptors(pid: int, id_: str) -> Iterator[tuple[str, str]]:
                 path = os.readlink(descriptor.path)
             except FileNotFoundError:  # the process has closed it
                 continue
-            if os.path.basename(path).startswith(FIFO) and os.path.basename(os.path.dirname(path)) == id_:
+            if _is_name(path, id_):
                 yield descriptor.name, path
 
 
-def _is(path: str, init: Waiting) -> bool:
-    """Whether a path leads to the FIFO at which an init waits."""
-    try:
-        its = os.stat(path)
-    except FileNotFoundError:
-        return False
-    return (its.st_dev, its.st_ino) == (init.device, init.inode)
+def _is_name(path: str, id_: str) -> bool:
+    """Whether a path is `ID/exec.fifo`, or what becomes of that name."""
+    return os.path.basename(path).startswith(FIFO) and os.path.basename(os.path.dirname(path)) == id_
 
 
 def _writes(pid: int, descriptor: str) -> bool:

@@ -10,7 +10,7 @@ import stat
 from contextlib import suppress
 
 from nri.cgroup import start_time
-from nri.holding.evidence import ASIDE, FIFO, Missing, NotHeld, Waiting, still_waits
+from nri.holding.evidence import ASIDE, FIFO, Missing, NotHeld, Waiting, boot, has_fifo
 
 _EXCHANGE = 2
 """RENAME_EXCHANGE of linux/fs.h."""
@@ -26,12 +26,12 @@ class Fifos:
     def __init__(self, init: Waiting) -> None:
         """Opens the container's directory and its process. Raises OSError if the directory has gone."""
         self.init = init
-        self.own = self.runtimes = self.process = self._written = -1
+        self.own = self.runtimes = self.process = self._written = self._reader = self._writer = -1
         self.directory = os.open(init.directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         with suppress(ProcessLookupError):
             self.process = os.pidfd_open(init.pid)
-        if self.process >= 0 and start_time(init.pid) != init.started:  # another process has the pid
-            os.close(self.process)
+        if self.process >= 0 and (start_time(init.pid), boot()) != (init.started, init.boot):
+            os.close(self.process)  # another process has the pid
             self.process = -1
 
     @property
@@ -39,13 +39,16 @@ class Fifos:
         """Whether the init has ended."""
         if self.process < 0:
             return True
-        poll = select.poll()
-        poll.register(self.process, select.POLLIN)
-        return bool(poll.poll(0))
+        return bool(_events(self.process))
+
+    @property
+    def still_waits(self) -> bool:
+        """Whether the init still waits. As long as it has not ended, no other process has its pid."""
+        return has_fifo(self.init) and not self.is_ended
 
     def close(self) -> None:
         """Closes all descriptors."""
-        for fd in (self.own, self.runtimes, self._written, self.directory, self.process):
+        for fd in (self.own, self.runtimes, self._written, self._reader, self._writer, self.directory, self.process):
             if fd >= 0:
                 os.close(fd)
 
@@ -55,7 +58,7 @@ class Fifos:
             self.runtimes = self._open(FIFO)
         except OSError as error:
             raise NotHeld(Missing.NO_FIFO, str(error)) from None
-        if not self._is_runtimes(self.runtimes):
+        if not self._is_runtimes(os.fstat(self.runtimes)):
             raise NotHeld(Missing.NO_FIFO, f"process {self.init.pid}")
         try:
             os.mkfifo(ASIDE, 0o600, dir_fd=self.directory)
@@ -79,7 +82,7 @@ class Fifos:
         for name in (FIFO, ASIDE):
             with suppress(OSError):
                 fd = self._open(name)
-                if self._is_runtimes(fd):
+                if self._is_runtimes(os.fstat(fd)):
                     self.runtimes = fd
                 else:
                     self.own = fd
@@ -90,7 +93,7 @@ class Fifos:
             there, own = os.stat(FIFO, dir_fd=self.directory, follow_symlinks=False), os.fstat(self.own)
         except OSError:
             return False
-        return (there.st_dev, there.st_ino) == (own.st_dev, own.st_ino) and still_waits(self.init)
+        return (there.st_dev, there.st_ino) == (own.st_dev, own.st_ino) and self.still_waits
 
     def has_start(self) -> bool:
         """Whether a `start` has the runtime's FIFO open: it came before the exchange.
@@ -100,31 +103,25 @@ class Fifos:
         FIFO open from the beginning.
         """
         if self.init.writes:
-            end = self.open_runtimes(os.O_WRONLY)  # fails without a reader
-            if end is not None:
-                self._written = end
-            return end is not None
+            self._written = self._reopen(self.runtimes, os.O_WRONLY)  # fails without a reader
+            return self._written >= 0
+        # An init of crun reads what is there as soon as it wakes: what has come for it must stay there at each moment.
         reader = os.open(f"/proc/self/fd/{self.runtimes}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        copies, copy = os.pipe()
         try:
-            byte = os.read(reader, 1)
-        except BlockingIOError:  # there is a writer
-            return True
+            return bool(_LIBC.tee(reader, copy, 1, os.SPLICE_F_NONBLOCK))  # 0: no byte, and nobody who may write
         finally:
-            os.close(reader)
-        if byte and (writer := self.open_runtimes(os.O_WRONLY)) is not None:
-            os.write(writer, byte)  # it belongs to the init
-            os.close(writer)
-        return bool(byte)
+            for fd in (reader, copies, copy):
+                os.close(fd)
 
     def put_back(self) -> None:
-        """Puts the runtime's FIFO in its place again, if ours is there. A `start` may still wait at ours."""
+        """Puts the runtime's FIFO in its place again, if ours is there. A `start` may still wait at ours.
+
+        Needs no descriptor, so it can always be done.
+        """
         with suppress(OSError):
-            fd = self._open(ASIDE)
-            try:
-                if self._is_runtimes(fd):
-                    self._rename(ASIDE, FIFO)
-            finally:
-                os.close(fd)
+            if self._is_runtimes(os.stat(ASIDE, dir_fd=self.directory, follow_symlinks=False)):
+                self._rename(ASIDE, FIFO)
 
     def remove(self) -> None:
         """Removes what the exchange has left in the runtime's directory."""
@@ -134,30 +131,58 @@ class Fifos:
         """Ends a `start` of crun that waits for an init that has ended. One of runc sees the end by itself."""
         if not self.init.writes:
             self._remove(FIFO)  # a `start` to come finds none, and fails
-            if (reader := self.open_own(os.O_RDONLY)) is not None:
-                os.close(reader)
+            if self._reader < 0 and self.runtimes >= 0:
+                os.close(self.runtimes)  # one descriptor is left then
+                self.runtimes = -1
+            if self._reader < 0:
+                self._reader = self._reopen(self.own, os.O_RDONLY)
 
-    def open_own(self, mode: int) -> int | None:
-        """Opens the FIFO at which `start` waits; None if nobody waits there for a writer."""
-        return self._reopen(self.own, mode)
+    def pass_on(self) -> bool:
+        """Passes the byte of a `start` on that waits at our FIFO; returns whether it has come.
 
-    def open_runtimes(self, mode: int) -> int | None:
-        """Opens the FIFO at which the init waits; None if nobody waits there for a writer."""
-        return self._reopen(self.runtimes, mode)
+        To be called again until it has, or until the init no longer waits. An init of runc may write if it has a
+        reader, so it gets one if a `start` waits. A `start` of crun may write if it has a reader. Its init gets a
+        writer together with the byte: one that ends without a byte makes it loop, and one that has yet to write may
+        make it fail.
+        """
+        source, target = (self.runtimes, self.own) if self.init.writes else (self.own, self.runtimes)
+        if self.init.writes and self._writer < 0:
+            self._writer = self._reopen(target, os.O_WRONLY)
+        if self._reader < 0 and (self._writer >= 0 or not self.init.writes):
+            self._reader = self._reopen(source, os.O_RDONLY)
+        if self._reader < 0 or not _events(self._reader) & select.POLLIN:
+            return False
+        if self._writer < 0:
+            self._writer = self._reopen(target, os.O_WRONLY)
+        if self._writer >= 0:
+            with suppress(BrokenPipeError):  # who has waited there has ended
+                # In one step: if this process is killed, the byte is there or here.
+                os.splice(self._reader, self._writer, 16, flags=os.SPLICE_F_NONBLOCK)
+        return self._writer >= 0
 
-    def _reopen(self, fd: int, mode: int) -> int | None:
+    @property
+    def awaited(self) -> list[int]:
+        """What tells that `pass_on` may do more: the end of the init, and a byte."""
+        if self._reader >= 0 and _events(self._reader):  # a writer has ended without a byte: it is ready for ever
+            again = self._reopen(self._reader, os.O_RDONLY)
+            if again >= 0:
+                os.close(self._reader)
+                self._reader = again
+        return [self.process, *([self._reader] if self._reader >= 0 and not _events(self._reader) else ())]
+
+    def _reopen(self, fd: int, mode: int) -> int:
+        """Opens a FIFO; -1 if nobody has its other end, which a writer needs, or if no descriptor is left."""
         try:
-            return os.open(f"/proc/self/fd/{fd}", mode | os.O_NONBLOCK | os.O_CLOEXEC) if fd >= 0 else None
+            return os.open(f"/proc/self/fd/{fd}", mode | os.O_NONBLOCK | os.O_CLOEXEC) if fd >= 0 else -1
         except OSError as error:
-            if error.errno == errno.ENXIO:
-                return None
+            if error.errno in (errno.ENXIO, errno.EMFILE, errno.ENFILE):
+                return -1
             raise
 
     def _open(self, name: str) -> int:
         return os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self.directory)
 
-    def _is_runtimes(self, fd: int) -> bool:
-        its = os.fstat(fd)
+    def _is_runtimes(self, its: os.stat_result) -> bool:
         return (its.st_dev, its.st_ino) == (self.init.device, self.init.inode)
 
     def _take_rights(self) -> None:
@@ -177,9 +202,8 @@ class Fifos:
             os.unlink(name, dir_fd=self.directory)
 
 
-def taken(fd: int) -> bytes:
-    """Returns the bytes that a FIFO has now, empty if it has none."""
-    try:
-        return os.read(fd, 16)
-    except BlockingIOError:
-        return b""
+def _events(fd: int) -> int:
+    """Returns what a descriptor is ready for."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return sum(events for _, events in poll.poll(0))

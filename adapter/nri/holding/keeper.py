@@ -14,8 +14,8 @@ from contextlib import suppress
 from enum import Enum
 
 from nri.cgroup import start_time
-from nri.holding.evidence import Missing, NotHeld, Waiting, still_waits, waiting
-from nri.holding.exchange import Fifos, taken
+from nri.holding.evidence import Missing, NotHeld, Waiting, waiting
+from nri.holding.exchange import Fifos
 from nri.holding.records import MAX_MESSAGE, Records, decoded, encoded
 
 SOCKET = 3
@@ -86,14 +86,18 @@ class Held:
             self._records.remove(self.id, self._record)
 
     def _let_go(self) -> Steps:
-        waits = still_waits(self._fifos.init)
+        waits = self._fifos.still_waits
         self._fifos.put_back()
         self.end = HoldEnd.LET_GO if waits else self._unheld()
-        if waits:
-            yield from self._written_by_init() if self._fifos.init.writes else self._read_by_init()
+        while waits:
+            waits = self._fifos.still_waits  # before the look: an init that has written no longer waits
+            if self._fifos.pass_on():
+                return
+            if waits:
+                yield self._fifos.awaited, time.monotonic() + PAUSE
 
     def _refuse(self) -> Steps:
-        if not still_waits(self._fifos.init):
+        if not self._fifos.still_waits:
             self.end = self._unheld()
             return
         with suppress(ProcessLookupError):
@@ -104,45 +108,6 @@ class Held:
 
     def _unheld(self) -> HoldEnd:
         return HoldEnd.GONE if self._fifos.is_ended else HoldEnd.STARTED
-
-    def _written_by_init(self) -> Steps:
-        """Passes the byte of runc's init on, if a start waits at our FIFO."""
-        fifos = self._fifos
-        while (to := fifos.open_own(os.O_WRONLY)) is None:
-            if not still_waits(fifos.init):
-                return
-            yield [fifos.process], time.monotonic() + PAUSE
-        yield from self._pass_on(fifos.open_runtimes(os.O_RDONLY), to)
-
-    def _read_by_init(self) -> Steps:
-        """Passes the byte of crun's start on, if it waits at our FIFO. A reader at ours lets it write."""
-        fifos = self._fifos
-        yield from self._pass_on(fifos.open_own(os.O_RDONLY), fifos.open_runtimes(os.O_WRONLY))
-
-    def _pass_on(self, come: int | None, to: int | None) -> Steps:
-        """Passes a byte from one FIFO to the other, as long as the init waits."""
-        try:
-            while come is not None and to is not None:
-                waits = still_waits(self._fifos.init)  # before the look: an init that has written no longer waits
-                if data := taken(come):
-                    with suppress(BrokenPipeError):
-                        os.write(to, data)
-                    return
-                if not waits:
-                    return
-                yield [self._fifos.process, come], time.monotonic() + PAUSE
-                come = renewed(come)
-        finally:
-            for fd in (come, to):
-                if fd is not None:
-                    os.close(fd)
-
-
-def renewed(reader: int) -> int:
-    """Opens a FIFO again, then closes it: one whose writer has ended without a byte would be ready for ever."""
-    fd = os.open(f"/proc/self/fd/{reader}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    os.close(reader)
-    return fd
 
 
 class Keeper:
@@ -291,8 +256,8 @@ class Keeper:
 def _init(fields: dict[str, str]) -> Waiting:
     """Returns the init of a record. Raises ValueError, KeyError."""
     pid, started, device, inode = (int(fields[name]) for name in ("pid", "started", "device", "inode"))
-    writes = fields["writes"] == "1"
-    return Waiting(fields["id"], pid, started, fields["boot"], fields["directory"], device, inode, writes)
+    writes, descriptor = fields["writes"] == "1", fields["descriptor"]
+    return Waiting(fields["id"], pid, started, fields["boot"], fields["directory"], descriptor, device, inode, writes)
 
 
 def main(directory: str) -> None:
