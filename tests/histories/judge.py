@@ -176,6 +176,7 @@ class Judge:
             if (
                 len(runs) > 1
                 and not self.is_hidden(event)
+                and not (event.is_delete and self.found_one_hanging(event))
                 and (is_kept or any(self.is_told(event, run) for run in runs[:-1]))
                 and not all(self.has_late_end(event, run) for run in runs[1:])
             ):
@@ -425,6 +426,12 @@ class Judge:
     def is_hidden(self, event: Event) -> bool:
         """Whether the note of an event may have been replaced by that of another id before all had read it."""
         return "one place" in self.world.kinds and any(map(self.had_stop, event.got))
+
+    def found_one_hanging(self, event: Event) -> bool:
+        """Whether an adapter that hung had the lock of its id: when it goes on, and finds that the id has gone, its
+        note replaces that of the event before all who waited have read it.
+        """
+        return any(event.id in stop.ids and stop.start <= event.at <= stop.end for stop in self.world.stops)
 
     def was_stopped(self, run: Run, moment: float) -> bool:
         """Whether the adapter of a run was stopped, so that it did not see the end."""

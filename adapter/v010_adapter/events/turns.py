@@ -55,11 +55,11 @@ WHAT MAY STILL GO WRONG.
    that it had noted, or that came before the first start was counted (`deletes.FirstStart`), counts as run. What else
    was under way may be repeated: a delete, changes just sent, plugins at an UpdateContainer or an end without a create.
  - It hangs. Events that only it has got are lost. A create that waited for it is not repeated once its id has ended.
-   When it goes on, it may repeat the plugins of an end without a create, the update after one that it reads too late,
-   and what it cannot know to be done, for another id with the same place has replaced the note. If it goes on in time
-   and answers a creation, it cannot know that it was in time: another adapter may send the changes once more. A
-   container that it holds for plugins that may fail starts at the limit of the hold, even if it has been stopped
-   meanwhile.
+   When it goes on, it may repeat the update after one that it reads too late, and what it cannot know to be done, for
+   another id with the same place has replaced the note; it, or who has waited for it, the plugins of an end without a
+   create. If it goes on in time and answers a creation, it cannot know that it was in time: another adapter may send
+   the changes once more. A container that it holds for plugins that may fail starts at the limit of the hold, even if
+   it has been stopped meanwhile.
  - The state directory is removed, or full, while several have joined. Each knows its own records only: deletes and
    events may be served twice, or be lost with their adapter. So is a record that is damaged while one is alone.
  - An id begins again, as in no runtime, before all have served its end: its delete may be lost, or be run too early.
