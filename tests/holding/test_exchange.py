@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,7 @@ def test_a_start_of_runc_that_came_before_its_init_reads_no_end_of_file(tmp_path
     fifos = Fifos(Waiting(*words, writes=True))
     try:
         fifos.exchange()
+        assert stat.S_IMODE(os.stat(tmp_path / FIFO).st_mode) == 0o600, "no user ends a start by a byte"
         assert fifos.has_start()
         with pytest.raises(BlockingIOError):  # there is somebody who may write
             os.read(start, 1)

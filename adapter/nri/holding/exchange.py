@@ -6,7 +6,6 @@ import ctypes
 import errno
 import os
 import select
-import stat
 from contextlib import suppress
 
 from nri.cgroup import start_time
@@ -61,6 +60,7 @@ class Fifos:
         if not self._is_runtimes(os.fstat(self.runtimes)):
             raise NotHeld(Missing.NO_FIFO, f"process {self.init.pid}")
         try:
+            # Whoever writes a byte to it ends the `start`. Only that and the keeper open it, the init does not.
             os.mkfifo(ASIDE, 0o600, dir_fd=self.directory)
         except FileExistsError:
             raise NotHeld(Missing.ALREADY_HELD) from None
@@ -68,7 +68,6 @@ class Fifos:
             raise NotHeld(Missing.NO_WRITE, str(error)) from None
         try:
             self.own = self._open(ASIDE)
-            self._take_rights()
             self._rename(ASIDE, FIFO)
         except FileNotFoundError:  # `start` has removed the runtime's
             self._remove(ASIDE)
@@ -184,12 +183,6 @@ class Fifos:
 
     def _is_runtimes(self, its: os.stat_result) -> bool:
         return (its.st_dev, its.st_ino) == (self.init.device, self.init.inode)
-
-    def _take_rights(self) -> None:
-        """Gives our FIFO the owner and the mode of the runtime's."""
-        its, path = os.fstat(self.runtimes), f"/proc/self/fd/{self.own}"
-        os.chown(path, its.st_uid, its.st_gid)
-        os.chmod(path, stat.S_IMODE(its.st_mode))
 
     def _rename(self, name: str, other: str) -> None:
         """Exchanges two files of the runtime's directory in one step. Raises OSError if one of them does not exist."""
