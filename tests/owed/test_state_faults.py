@@ -33,7 +33,10 @@ from .conftest import Start
 from .life import Life
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EMFILE, errno.EROFS, errno.EDQUOT, errno.EACCES, errno.ESTALE)
-CALLS = ("open", "fstat", "stat", "rename", "ftruncate", "unlink", "mkdir", "write", "pwrite", "pread", "listdir")
+CALLS = (
+    *("open", "fstat", "fstatvfs", "stat", "rename", "ftruncate", "posix_fallocate", "unlink", "mkdir"),
+    *("write", "pwrite", "pread", "listdir"),
+)
 A, B = Entry("a", 0, "0.1", None), Entry("b", 0, "0.1", b"{}")
 Owed = set[tuple[str, Entry]]
 
