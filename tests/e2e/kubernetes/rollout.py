@@ -1,7 +1,8 @@
 """How long a rollout of 30 pods takes on a node with OCI hooks and a legacy plugin in Python, or in C.
 
 Without a plugin, with the chart, with the chart and programs on stand-by, with the chart and each container held at
-once, and with two plugins made of upstream's libraries. The sides take turns; what counts are the ratios of a round. All but the first must run the same programs.
+once, and with two plugins made of upstream's libraries. The sides take turns; what counts are the ratios of a round.
+All but the first must run the same programs.
 """
 
 from __future__ import annotations
