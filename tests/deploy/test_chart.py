@@ -70,6 +70,19 @@ WRONG: list[tuple[dict[str, object], str]] = [  # values, and what the error nam
     ({"hooks": {"configMap": "own", "files": {"x.json": HOOK}}}, "files"),
     ({"profile": "legacy", "networkPolicy": {"enabled": True}}, "profile"),  # the node's network has none
     ({"networkPolicy": {"from": [{}]}}, "from"),
+    # The kubelet would refuse the image's name, in a pod that exists already.
+    ({"image": {"registry": "example.com/"}}, "registry"),
+    ({"image": {"registry": "https://example.com"}}, "registry"),
+    ({"image": {"repository": "nri-v010-adapter:0.1.0"}}, "repository"),
+    ({"image": {"repository": ""}}, "repository"),
+    ({"image": {"tag": ":0.1.0"}}, "tag"),
+    ({"extraEnv": [{"name": "A", "value": 1}]}, "extraEnv"),
+    ({"extraEnv": [{"name": "A", "valeu": "1"}]}, "valeu"),
+    ({"metrics": {"podMonitor": {"interval": "30s1m"}}}, "interval"),
+    # The adapter would not read what the other value has.
+    ({"hooks": {"files": {"x.json": HOOK}}, "config": {"hooks": {"directories": ["/host/x"]}}}, "directories"),
+    ({"hooks": {"configMap": "own"}, "config": {"hooks": {"directories": []}}}, "directories"),
+    ({"profile": "legacy", "legacy": {"conf": CONF}, "config": {"legacy": {"config": "/host/x"}}}, "config"),
 ]
 
 
@@ -109,7 +122,13 @@ def test_the_default_values_and_what_belongs_together_are_valid() -> None:
     peers = [{"namespaceSelector": {"matchLabels": {"a": "b"}}, "podSelector": {}}, {"ipBlock": {"cidr": "10.0.0.0/8"}}]
     alone: dict[str, object] = {"networkPolicy": {"enabled": True, "from": peers}, "hooks": {"configMap": "own"}}
     exact: dict[str, object] = {"image": {"digest": f"sha256:{'0' * 64}"}}
-    for right in ({}, legacy, monitored, of_node, hooks, places, precreate, enough, alone, exact):
+    named: dict[str, object] = {"image": {"registry": "example.com:5000/a/b", "repository": "c/d_e", "tag": "v1.0_x"}}
+    by_digest = {"image": {"registry": "", "digest": f"sha256:{'0' * 64}"}}
+    field: dict[str, object] = {"fieldRef": {"fieldPath": "spec.nodeName"}}
+    variables: dict[str, object] = {"extraEnv": [{"name": "TZ", "value": "1"}, {"name": "N", "valueFrom": field}]}
+    directories = {"config": {"hooks": {"directories": ["/host/x", "/etc/nri-hooks.d"]}}, "hooks": {"configMap": "own"}}
+    others: tuple[dict[str, object], ...] = (named, by_digest, variables, directories)
+    for right in ({}, legacy, monitored, of_node, hooks, places, precreate, enough, alone, exact, *others):
         assert errors(right) == []
 
 
@@ -151,7 +170,7 @@ def test_the_formats_of_files_and_the_table_and_comments_of_values_are_as_they_a
 
 
 def test_a_limit_of_memory_that_kills_the_adapter_at_its_start_is_refused() -> None:
-    less: tuple[object, ...] = ("16Mi", "63.9Mi", "67M", "0.05Gi", "65535Ki", "67108863", "60000k", "1e7", 1 << 24)
+    less: tuple[object, ...] = ("16Mi", "63.9Mi", "67M", "0.05Gi", "65535Ki", "67108863", "67999k", "6e7", 1 << 24)
     enough: tuple[object, ...] = (
         "64.5Mi",
         "100Mi",
@@ -160,6 +179,12 @@ def test_a_limit_of_memory_that_kills_the_adapter_at_its_start_is_refused() -> N
         "1G",
         "2Ti",
         "100000Ki",
+        "65536Ki",
+        "64Mi",
+        "0.0625Gi",
+        "67108864",
+        "68000k",
+        "7e7",
         "68000000",
         "1e9",
         1 << 26,
@@ -271,6 +296,41 @@ def test_labels_names_variables_and_volumes_are_where_the_values_want_them() -> 
     sets = [rule["expr"] for rule in by_kind["PrometheusRule"]["spec"]["groups"][0]["rules"] if "kube_" in rule["expr"]]
     assert all('daemonset=~"other(-second)?"' in query for query in sets)
     assert "ServiceAccount" not in objects("--set", "serviceAccountName=own")
+
+
+@pytest.mark.skipif(not HELM, reason="no helm, in the PATH or in K8S/bin")
+def test_the_pod_of_helm_test_has_the_labels_that_a_cluster_may_ask_of_all() -> None:
+    line = [str(HELM), "template", "x", str(CHART), "--kube-version", "1.34", "--show-only", "templates/check.yaml"]
+    done = subprocess.run([*line, "--set", "commonLabels.a=b"], check=True, capture_output=True, text=True)
+    assert yaml.safe_load(done.stdout)["metadata"]["labels"] == {"a": "b"}
+
+
+@pytest.mark.skipif(not HELM, reason="no helm, in the PATH or in K8S/bin")
+def test_the_notes_name_the_directories_that_the_adapter_reads(tmp_path: Path) -> None:
+    usual = notes(tmp_path)
+    assert "in /usr/share/containers/oci/hooks.d\n" in usual
+    assert "in /etc/containers/oci/hooks.d\n" in usual
+    talos = notes(tmp_path, "--set", "distribution=talos")
+    assert "in /usr/share/containers/oci/hooks.d\n" in talos
+    assert "/etc/containers" not in talos
+    own = notes(
+        tmp_path, "--set", "profile=legacy,config.legacy.config=/host/x.json,config.hooks.directories={/host/y}"
+    )
+    assert "the node's /x.json." in own
+    assert re.findall("on each node, in (.*)", own) == ["/y"]
+
+
+def notes(tmp_path: Path, *words: str) -> str:
+    """What helm says after an installation: without a cluster, in an object of a copy of the chart."""
+    chart = shutil.copytree(CHART, tmp_path, dirs_exist_ok=True)
+    text = (chart / "templates/NOTES.txt").read_text()
+    (chart / "templates/notes.yaml").write_text(
+        f'{{{{- define "notes" }}}}{text}{{{{ end }}}}\nnotes: {{{{ include "notes" . | toJson }}}}\n'
+    )
+    line = [str(HELM), "template", "x", str(chart), "--kube-version", "1.34", "--show-only", "templates/notes.yaml"]
+    done = subprocess.run([*line, *words], check=True, capture_output=True, text=True)
+    found: str = yaml.safe_load(done.stdout)["notes"]
+    return found
 
 
 def rendered(*words: str) -> dict[str, Any]:
