@@ -147,7 +147,7 @@ e2e-k8s: $(VENV)/.test ## the chart on a node of Kubernetes; needs root
 
 # How long a rollout takes there.
 bench-k8s: $(VENV)/.test ## how long a rollout takes there
-	K8S=$${K8S:-/srv/k8s} $(BIN)/python -m tests.e2e.kubernetes $(IMAGE) rollout
+	K8S=$${K8S:-/srv/k8s} $(BIN)/python -m tests.e2e.kubernetes $(IMAGE) rollout-c rollout
 
 clean: ## removes what make has made
 	rm -rf $(VENV) .cache dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

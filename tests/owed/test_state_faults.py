@@ -24,6 +24,7 @@ from v010_adapter.host import private_directory
 from v010_adapter.legacy.config import Entry
 from v010_adapter.legacy.request import Target
 from v010_adapter.state import runtime_directory, turns_file
+from v010_adapter.state.runtime_directory import RESERVE, RESERVED
 
 from ..rig.brief import CI
 from ..rig.loop import SteppedLoop
@@ -32,7 +33,10 @@ from .conftest import Start
 from .life import Life
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EMFILE, errno.EROFS, errno.EDQUOT, errno.EACCES, errno.ESTALE)
-CALLS = ("open", "fstat", "stat", "rename", "ftruncate", "unlink", "mkdir", "write", "pwrite", "pread", "listdir")
+CALLS = (
+    *("open", "fstat", "fstatvfs", "stat", "rename", "ftruncate", "posix_fallocate", "unlink", "mkdir"),
+    *("write", "pwrite", "pread", "listdir"),
+)
 A, B = Entry("a", 0, "0.1", None), Entry("b", 0, "0.1", b"{}")
 Owed = set[tuple[str, Entry]]
 
@@ -172,11 +176,66 @@ def test_what_a_full_disk_has_kept_out_is_written_when_it_can_be(
         assert life.fault.startswith(f"{life.state}/+pod+c")
         assert life.fault.endswith(": what is owed is forgotten with this process (state.directory)")
         assert not (life.state / "+pod+ends").exists(), "to remove a file needs no room"
-    assert [record.levelname for record in caplog.records] == ["WARNING"], "it is said once"
+    reserve, fault = (record.getMessage() for record in caplog.records)  # each is said once
+    assert reserve.endswith(": no room is left: the records take that of the reserve")
+    assert fault.endswith(": what is owed is forgotten with this process (state.directory)")
     life.care()
     assert life.fault == ""
     assert open_descriptors() <= descriptors
     assert after_a_kill(start) == {"before": ["a"], "c1": ["a"], "c2": ["a"]}
+
+
+class Disk:
+    """A disk that others have filled: it has the room that files of the state directory give up."""
+
+    def __init__(self, life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._state = life.state
+        self.left = 0
+        self._most = self._used()
+        calls = {"write": self._write, "fstatvfs": lambda _: SimpleNamespace(f_bavail=self._free(), f_frsize=1)}
+        monkeypatch.setattr(runtime_directory, "os", SimpleNamespace(**{**vars(os), **calls}))
+
+    def _used(self) -> int:
+        return sum((path.stat().st_size + 4095) // 4096 * 4096 for path in self._state.iterdir())
+
+    def _free(self) -> int:
+        return self._most + self.left - self._used()
+
+    def _write(self, fd: int, text: bytes) -> int:
+        written = os.write(fd, text)
+        if self._free() < 0:
+            os.ftruncate(fd, 0)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return written
+
+
+def test_a_disk_that_others_have_filled_has_a_reserve_for_the_records(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life = start()
+    reserve = life.state / RESERVE
+    assert reserve.stat().st_blocks * 512 == RESERVED
+    disk = Disk(life, monkeypatch)
+    ids = [f"c{number:03}" for number in range(257)]
+    for id_ in ids[:80]:
+        life.ledger.add(target(id_), A)
+    assert life.fault == ""
+    assert 0 < reserve.stat().st_size < RESERVED
+    assert after_a_kill(start) == {id_: ["a"] for id_ in ids[:80]}
+    life = start()
+    for id_ in ids[80:]:
+        life.ledger.add(target(id_), A)
+    life.care()
+    assert reserve.stat().st_size == 0
+    assert "No space left on device" in life.fault
+    disk.left = RESERVED
+    life.care()
+    assert life.fault == ""
+    life.ledger.end_delete("c000", life.ledger.begin_deletes("c000")[0])
+    assert reserve.stat().st_size == 0, "it would take more than half of the room"
+    disk.left = 3 * RESERVED
+    life.ledger.end_delete("c001", life.ledger.begin_deletes("c001")[0])
+    assert reserve.stat().st_blocks * 512 == RESERVED
 
 
 def test_deletes_that_ran_on_a_full_disk_do_not_run_again_after_a_kill(start: Start) -> None:
