@@ -30,7 +30,7 @@ from ..rig.waiting import LIMIT, running
 from .oci import Container, OciRuntime, until
 
 FOR_EVER = 90.0
-LATE = int(os.environ.get("LATE_HOLDS", "20" if CI else "5"))
+LATE = int(os.environ.get("LATE_HOLDS", "20" if CI else "2"))
 """How often a hold comes about when the container starts."""
 LATEST = 0.3
 """Seconds between the start and the hold, at most."""
