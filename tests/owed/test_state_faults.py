@@ -196,7 +196,8 @@ class Disk:
         self._state = life.state
         self.left = 0
         self._most = self._used()
-        self.inodes = 9
+        self.inodes = -1
+        """How many are left; -1 where the file system does not count them, as btrfs: it tells 0."""
         self.names = 256
         """The names that fit into the directory before it needs a block more, as on ext4."""
         calls = {"write": self._write, "rename": self._rename, "fstatvfs": self._left}
@@ -204,7 +205,7 @@ class Disk:
         monkeypatch.setattr(runtime_directory, "os", SimpleNamespace(**{**vars(os), **calls}))
 
     def _left(self, _: int) -> SimpleNamespace:
-        return SimpleNamespace(f_bavail=self._free(), f_frsize=1, f_favail=self.inodes)
+        return SimpleNamespace(f_bavail=self._free(), f_frsize=1, f_favail=max(self.inodes, 0))
 
     def _used(self) -> int:
         return sum((path.stat().st_size + 4095) // 4096 * 4096 for path in self._state.iterdir())
