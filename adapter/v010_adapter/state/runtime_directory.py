@@ -76,8 +76,6 @@ class RuntimeDirectory:
         self.fault = ""
         self._new = f"{_NEW}{os.urandom(6).hex()}"
         """The file that replaces another one when it is whole. Each process has its own."""
-        self._has_given = False
-        """Whether this process has given up room of the reserve."""
 
     def open(self) -> bool:
         """Opens the directory, which is made if it is missing; returns whether it can be used."""
@@ -188,11 +186,8 @@ class RuntimeDirectory:
             fd = self.open_file(RESERVE, os.O_WRONLY | os.O_CREAT)
             try:
                 lacking = RESERVED - os.fstat(fd).st_size
-                if lacking > 0:
-                    if 2 * lacking > _left(fd):
-                        return
+                if lacking > 0 and 2 * lacking <= _left(fd):
                     os.posix_fallocate(fd, 0, RESERVED)
-                self._has_given = False
             finally:
                 os.close(fd)
 
@@ -216,10 +211,9 @@ class RuntimeDirectory:
                 os.ftruncate(fd, max(before - size, 0))
             finally:
                 os.close(fd)
-            if before and not self._has_given:
+            if before == RESERVED:
                 text = "%s: no room is left: records take the reserve, which has room for %d"
                 log.warning(text, self.path, before // RECORD)
-            self._has_given = True
             return before > 0
         return False
 
