@@ -103,6 +103,14 @@ def test_a_failure_is_judged_as_configured(node: Invoked) -> None:
         assert ("FAILED: plugin: bad: " in node.out) is (policy == "fail")
 
 
+def test_an_answer_that_is_no_text_is_shown_with_its_bytes(node: Invoked) -> None:
+    node.plugin("bad", "printf 'a\\377'\n")
+    node.configure({"type": "bad"})
+    assert node.json("bad")["result"] == "a\\xff"
+    assert node("bad") == 1
+    assert "\nresult    a\\xff\n" in node.out
+
+
 def test_a_plugin_that_is_late_is_left_or_killed(node: Invoked) -> None:
     node.plugin("late", "exec sleep 1000\n")
     node.configure({"type": "late"}, killOnTimeout=True)

@@ -47,6 +47,11 @@ def test_an_oci_config_says_of_the_container_all_that_nri_can_tell(files: Files)
     assert spec_from(found.container) == TOLD
 
 
+def test_a_config_has_the_empty_parts_that_runtimes_always_send(files: Files) -> None:
+    container = files.read({"ociVersion": "1.0.2", "root": {"path": "rootfs"}}).container
+    assert MessageToDict(container) == {"hooks": {}, "linux": {"resources": {"memory": {}, "cpu": {}}}}
+
+
 def test_what_nri_told_of_a_container_is_read_from_each_event_from_a_config_and_from_its_own_json(files: Files) -> None:
     for file in GOLDEN:
         (request,) = [request for event, request in read(file) if event == "CreateContainer"]

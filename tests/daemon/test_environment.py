@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from ..rig.daemon import COMMAND, Daemon, spawn
+from v010_adapter.daemon import guard
+
+from ..rig.daemon import COMMAND, WITH_VARIABLES, Daemon, spawn
 from ..rig.machine import Machine, patched, start, stop
 from ..rig.mounts import OWN_MOUNTS, require_mounts
 from ..rig.waiting import running
@@ -33,8 +35,56 @@ def test_plugins_have_the_umask_022_and_the_daemons_limit_of_descriptors_and_the
     daemon = node.spawn(after("umask 0177; ulimit -Sn 100")).handshake(node.settings())
     daemon.serves(start("ctr"))
     assert (node.path / "told").read_text() == "0022\n100\n"
+    assert os.readlink(f"/proc/{daemon.server}/cwd") == "/"
     soft, hard = resource.prlimit(daemon.server, resource.RLIMIT_NOFILE)
     assert soft == hard
+
+
+def test_plugins_have_none_of_the_descriptors_that_the_daemon_has_inherited(node: Machine) -> None:
+    node.plugin(
+        "tells", f"for n in 0 1 2 3 9; do test -e /proc/$$/fd/$n && echo $n; done >'{node.path}/told'; echo '{{}}'"
+    )
+    node.configure("tells")
+    daemon = node.spawn(after("exec 9</dev/null")).handshake(node.settings())
+    daemon.serves(start("ctr"))
+    assert (node.path / "told").read_text().split() == ["0", "1", "2"]
+
+
+def test_exit_codes_are_known_where_the_end_of_children_was_ignored(node: Machine, listener: socket.socket) -> None:
+    node.plugin("bad", "exit 3")
+    node.configure("bad")
+    options: list[str | Path] = ["-config", node.file(), "-socket", node.path / "nri.sock"]
+    daemon = spawn(
+        ["/usr/bin/env", "--ignore-signal=CHLD", *WITH_VARIABLES, *options], {"PATH": os.defpath, **node.state()}, {}
+    )
+    node.daemons.append(daemon)
+    daemon.accept(listener)
+    assert "exit code 3" in daemon.handshake().call(start("ctr")).message
+
+
+COLLECTOR = """import gc, weakref
+class Cycle:
+    def __init__(self):
+        self.itself = self
+cycle = weakref.ref(Cycle())
+def read(path, read=settings.read):
+    print("collector", gc.isenabled(), gc.get_threshold()[0], cycle() is None, gc.get_freeze_count(), file=sys.stderr)
+    return read(path)
+settings.read = read"""
+
+
+def test_the_collector_is_off_until_the_runtime_has_the_adapter_and_rare_after_that(node: Machine) -> None:
+    daemon = node.spawn(
+        patched("import gc; gc.disable()", COLLECTOR, "gc.enable()", f"settings.DEFAULT_PATH = {str(node.file())!r}")
+    )
+    _, *before = daemon.logged("collector ").split()
+    daemon.handshake()
+    daemon.log.clear()
+    daemon.call("Nothing")
+    daemon.signal(signal.SIGHUP)
+    _, *after = daemon.logged("collector ").split()
+    assert (before[0], after[:-1]) == ("False", ["True", "5000", "True"])
+    assert int(after[-1]) > int(before[-1])
 
 
 def test_a_kernel_that_lacks_what_programs_need_is_named_at_the_start(node: Machine) -> None:
@@ -43,6 +93,19 @@ def test_a_kernel_that_lacks_what_programs_need_is_named_at_the_start(node: Mach
 
 
 # ---- what it is sent
+
+
+@pytest.mark.parametrize("number", guard.IGNORED)
+def test_a_signal_that_means_nothing_to_it_ends_neither_form(
+    node: Machine, listener: socket.socket, number: int
+) -> None:
+    for daemon in (node.launch(), node.external(listener=listener).handshake()):
+        server = daemon.server
+        for pid in {daemon.pid, daemon.guard or daemon.pid, server}:
+            os.kill(pid, number)
+        node.still_serves(daemon)
+        assert daemon.is_running()
+        assert daemon.server == server
 
 
 def reload(daemon: Daemon) -> str:

@@ -16,7 +16,7 @@ from nri.wire import Code
 from v010_adapter.cli import command_line, systems
 
 from ..rig.daemon import COMMAND, Daemon
-from ..rig.machine import Machine, listening, start, stop
+from ..rig.machine import Machine, listening, patched, start, stop
 
 Listen = Callable[[], socket.socket]
 
@@ -92,6 +92,25 @@ def test_a_connection_that_is_broken_or_not_read_is_made_anew(node: Machine, dae
     daemon.logged("ERROR the other end does not read: more than 8388608 bytes wait to be sent")
     daemon.accept(listen())
     node.still_serves(daemon.handshake())
+
+
+def test_a_bug_ends_the_connection_and_is_told_with_its_traceback(node: Machine) -> None:
+    daemon = node.spawn(patched("from nri.stub import Stub; Stub.receive_data = lambda *_, **__: 1 / 0"))
+    daemon.answer(daemon.request())
+    assert daemon.ended() == 1
+    said = "\n".join(daemon.log)
+    daemon.log.clear()  # the only one that may have a traceback
+    assert "ERROR a bug: the connection with the runtime cannot go on" in said
+    assert "\n    ZeroDivisionError: division by zero\n" in said
+    assert "ERROR a bug: division by zero" in said
+
+
+def test_it_knows_the_process_of_its_runtime(node: Machine, listen: Listen) -> None:
+    (node.path / "etc/nri").mkdir(parents=True)
+    conf_json = node.conf_json.rename(node.path / "etc/nri/conf.json")
+    config = node.file({"config": str(conf_json), "sandboxes": "auto"}, hostRoot=str(node.path))
+    daemon = node.external("-config", config, listener=listen()).handshake(name="containerd", version="v2.99.0")
+    daemon.logged("plugins for pods are run by the adapter: the executable of containerd v2.99.0 does not contain")
 
 
 def test_refused_at_the_start_it_ends(node: Machine, listen: Listen) -> None:

@@ -9,6 +9,7 @@ import errno
 import os
 import re
 import signal
+from collections.abc import Iterator
 from typing import Any
 from unittest.mock import Mock
 
@@ -32,8 +33,11 @@ EVENTS = ("CreateContainer", "UpdateContainer", "PostCreateContainer")
 
 
 @pytest.fixture(autouse=True)
-def every_container_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+def every_container_is_large(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Nothing meets a bug in a child process: what has been prepared there would be made in this one."""
     monkeypatch.setattr(serving, "LARGE", 0)
+    yield
+    assert not [record for record in caplog.get_records("call") if record.message.startswith("a bug")]
 
 
 def outcome(node: Node, answer_: Answer) -> str:
@@ -186,6 +190,7 @@ def test_a_bug_in_a_child_process_fails_its_plugin_and_is_logged(
     configured(node, "CreateContainer", plugins="a").plugins(a=saying(**EDIT))
     assert outcome(node, creating(node)).startswith("plugin: a: ")
     assert "KeyError: 'found'" in caplog.text
+    caplog.clear()
 
 
 @pytest.mark.parametrize("call", ["memfd_create", "fork", "pidfd_open", "watch"])

@@ -141,6 +141,9 @@ WRONG: dict[str, Callable[[Any], object]] = {
     "net_devices: 'a-name-of-16-let' is not a name of at most 15 characters": item(
         "net_devices", "a-name-of-16-let", ""
     ),
+    "net_devices: 'a-longer-name-of-21-c' is not a name of at most 15 characters": removal(
+        "net_devices", "a-longer-name-of-21-c"
+    ),
     "net_devices['eth0']: 'a/b' is not a name of at most 15 characters": item("net_devices", "eth0", "a/b"),
     "clos_id: '' is not a text, of which runtimes take an empty one as no change": (
         lambda adjust: setattr(adjust.rdt, "clos_id", "")

@@ -54,9 +54,6 @@ class PlayedHolder:
         """Somebody else ends a hold."""
         self.held.pop(id_)(end)
 
-    def close(self) -> None:
-        self.held.clear()
-
     def describe(self) -> dict[str, Any]:
         return {"held": [*self.held], "times": {}, "missing": {}}
 

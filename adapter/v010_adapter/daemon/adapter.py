@@ -287,8 +287,6 @@ class Adapter(Plugin):
         """The process ends, perhaps while plugins run."""
         if self._serving is not None:
             self._serving.end()
-        if self._holder is not None:
-            self._holder.close()
 
     def when_idle(self, callback: Callable[[], object]) -> None:
         """Calls back, perhaps at once, when no plugin runs any more."""

@@ -213,10 +213,6 @@ class Holder:
                 self._take_end(id_, end)
                 held.on_end(end)
 
-    def close(self) -> None:
-        """The process ends: the keeper ends what is held."""
-        self._holds.close()
-
     def describe(self) -> dict[str, Any]:
         """Returns what is held, for `status`."""
         held = [{"what": held.what, "plugin": held.plugin, "since": held.since} for held in self._held.values()]

@@ -29,8 +29,10 @@ _SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _SAFELY
 ROOM = 8 << 10
 """Bytes for a line of `turns` and a record."""
-RESERVE, RESERVED = "reserve", 1 << 20
-"""The file that keeps room, and its bytes: 256 records."""
+RECORD = 4 << 10
+"""The bytes that a record takes on most file systems."""
+RESERVE, RESERVED = "reserve", 256 * RECORD
+"""The file that keeps room, and its bytes."""
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 MARK = "joined-before"
 RUN, LASTING = "/run/", "/var/lib/"
@@ -74,8 +76,6 @@ class RuntimeDirectory:
         self.fault = ""
         self._new = f"{_NEW}{os.urandom(6).hex()}"
         """The file that replaces another one when it is whole. Each process has its own."""
-        self._has_given = False
-        """Whether this process has given up room of the reserve."""
 
     def open(self) -> bool:
         """Opens the directory, which is made if it is missing; returns whether it can be used."""
@@ -162,13 +162,15 @@ class RuntimeDirectory:
     def replace(self, name: str, text: bytes) -> None:
         """Writes a file; without a text there is none. Raises OSError."""
         if text:
-            self.with_room(lambda: self._write_new(text), len(text))
-            os.rename(self._new, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+            self.with_room(lambda: self._put(name, text), len(text))
         else:
             with suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=self.fd)
-            if self._has_given:
-                self.reserve()
+            self.reserve()
+
+    def _put(self, name: str, text: bytes) -> None:
+        self._write_new(text)
+        os.rename(self._new, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)  # the directory may need room for the name
 
     def _write_new(self, text: bytes) -> None:
         fd = os.open(self._new, _WRITE_NEW, 0o600, dir_fd=self.fd)
@@ -184,10 +186,8 @@ class RuntimeDirectory:
             fd = self.open_file(RESERVE, os.O_WRONLY | os.O_CREAT)
             try:
                 lacking = RESERVED - os.fstat(fd).st_size
-                left = os.fstatvfs(fd)
-                if 0 < 2 * lacking <= left.f_bavail * left.f_frsize:
-                    os.posix_fallocate(fd, RESERVED - lacking, lacking)
-                    self._has_given = False
+                if lacking > 0 and 2 * lacking <= _left(fd):
+                    os.posix_fallocate(fd, 0, RESERVED)
             finally:
                 os.close(fd)
 
@@ -205,13 +205,15 @@ class RuntimeDirectory:
         with suppress(OSError):
             fd = self.open_file(RESERVE, os.O_WRONLY)
             try:
-                before = os.fstat(fd).st_size
+                if not os.fstatvfs(fd).f_favail and _left(fd) > RESERVED:
+                    return False  # inodes are lacking
+                before = min(os.fstat(fd).st_size, RESERVED)  # more is none of the adapters'
                 os.ftruncate(fd, max(before - size, 0))
             finally:
                 os.close(fd)
-            if before and not self._has_given:
-                log.warning("%s: no room is left: the records take that of the reserve", self.path)
-            self._has_given = True
+            if before == RESERVED:
+                text = "%s: no room is left: records take the reserve, which has room for %d"
+                log.warning(text, self.path, before // RECORD)
             return before > 0
         return False
 
@@ -248,11 +250,19 @@ def probe(directory: str) -> None:
     try:
         os.posix_fallocate(fd, 0, ROOM)
     except OSError as error:
-        if error.errno not in _NO_ROOM or os.stat(os.path.join(directory, RESERVE)).st_size < ROOM:
-            raise
+        with suppress(OSError):
+            if error.errno in _NO_ROOM and os.lstat(os.path.join(directory, RESERVE)).st_size >= ROOM:
+                return
+        raise
     finally:
         os.close(fd)
         os.unlink(path)
+
+
+def _left(fd: int) -> int:
+    """Returns the bytes that are left on the file system of an open file."""
+    left = os.fstatvfs(fd)
+    return left.f_bavail * left.f_frsize
 
 
 def _boot() -> str:
