@@ -123,10 +123,11 @@ def test_the_default_values_and_what_belongs_together_are_valid() -> None:
     alone: dict[str, object] = {"networkPolicy": {"enabled": True, "from": peers}, "hooks": {"configMap": "own"}}
     exact: dict[str, object] = {"image": {"digest": f"sha256:{'0' * 64}"}}
     named: dict[str, object] = {"image": {"registry": "example.com:5000/a/b", "repository": "c/d_e", "tag": "v1.0_x"}}
-    by_digest = {"image": {"registry": "", "digest": f"sha256:{'0' * 64}"}}
+    by_digest: dict[str, object] = {"image": {"registry": "", "digest": f"sha256:{'0' * 64}"}}
     field: dict[str, object] = {"fieldRef": {"fieldPath": "spec.nodeName"}}
     variables: dict[str, object] = {"extraEnv": [{"name": "TZ", "value": "1"}, {"name": "N", "valueFrom": field}]}
-    directories = {"config": {"hooks": {"directories": ["/host/x", "/etc/nri-hooks.d"]}}, "hooks": {"configMap": "own"}}
+    of_both = {"directories": ["/host/x", "/etc/nri-hooks.d"]}
+    directories: dict[str, object] = {"config": {"hooks": of_both}, "hooks": {"configMap": "own"}}
     others: tuple[dict[str, object], ...] = (named, by_digest, variables, directories)
     for right in ({}, legacy, monitored, of_node, hooks, places, precreate, enough, alone, exact, *others):
         assert errors(right) == []
