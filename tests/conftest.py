@@ -39,7 +39,7 @@ SEED = int(os.environ.setdefault("TEST_SEED", str(random.SystemRandom().randrang
 os.environ.pop("COLUMNS", None)  # what commands print is as wide as a test says
 os.umask(0o022)  # the adapter warns of files that a group can write
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and its children do
-BRIEF = 50
+BRIEF = 20
 """Examples of a property test that a person waits for."""
 LONG = 100
 """A property test that asks for more examples is marked `long`."""

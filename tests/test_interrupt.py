@@ -19,6 +19,7 @@ import pytest
 
 from v010_adapter.cli.simulate.trial import Scratch
 
+from .rig.brief import few
 from .rig.daemon import COMMAND, MEASURED, kill_tree
 from .rig.interpreter import FIRST_LINE
 from .rig.waiting import limit, running
@@ -74,7 +75,7 @@ def end(command: subprocess.Popen[str]) -> tuple[int, str]:
 SAID = (130, "v010-adapter: interrupted\n")
 
 
-@pytest.mark.parametrize("after", ["The life of a pod", "CreateContainer"])
+@pytest.mark.parametrize("after", few(["The life of a pod", "CreateContainer"], 1))
 def test_a_demo_ends_the_adapter_and_its_programs_before_it_removes_the_files(temporary: Path, after: str) -> None:
     with started("demo", directory=temporary) as demo:
         until(demo.stdout, after)
@@ -145,7 +146,7 @@ run(Slow())
 """
 
 
-@pytest.mark.parametrize("what", [[], ["-pods", "1"]])
+@pytest.mark.parametrize("what", few([[], ["-pods", "1"]], 1))
 def test_what_a_plugin_has_started_ends_with_the_simulation(tmp_path: Path, temporary: Path, what: list[str]) -> None:
     plugin, fifo = tmp_path / "10-leaves", tmp_path / "fifo"
     plugin.write_text(f"#!/bin/sh\nexec 9>{fifo} 2>/dev/null\nsleep 1000 3>&- &\necho at work >&9\n")
@@ -165,7 +166,7 @@ exec sleep 1000
 """
 
 
-@pytest.mark.parametrize("what", [["-contract"], ["-contract", "-socket", "nri.sock"], ["-pods", "1"], []])
+@pytest.mark.parametrize("what", few([["-contract"], ["-contract", "-socket", "nri.sock"], ["-pods", "1"], []]))
 def test_sigterm_ends_a_simulation_as_ctrl_c_does(tmp_path: Path, temporary: Path, what: list[str]) -> None:
     """CI ends a command that takes too long with SIGTERM."""
     plugin = tmp_path / "10-hangs"

@@ -132,7 +132,7 @@ READERS: dict[str, tuple[Make, int]] = {
 """What reads a container, and the maximum steps for each of its bytes."""
 
 
-@pytest.mark.parametrize("reader", few(list(READERS), 4))
+@pytest.mark.parametrize("reader", few(list(READERS)))
 def test_the_work_of_each_reader_grows_linearly_with_each_field(reader: str) -> None:
     make, most = READERS[reader]
     sizes = SIZES if CI or most < 20 else [size // 2 for size in SIZES]  # a person waits
@@ -298,8 +298,8 @@ def turns(loop: SteppedLoop, folder: Path, labels: Sequence[int], containers: in
     return counted
 
 
-@pytest.mark.parametrize("first", [True, False])
-@pytest.mark.parametrize("labels", [1000, MANY_LABELS])
+@pytest.mark.parametrize("first", few([True, False], 1))
+@pytest.mark.parametrize("labels", few([1000, MANY_LABELS], 1))
 def test_the_labels_of_a_pod_cost_a_synchronize_as_much_however_many_containers_it_has(
     tmp_path: Path, loop: SteppedLoop, first: bool, labels: int
 ) -> None:
@@ -317,7 +317,7 @@ def test_labels_that_are_too_long_to_be_kept_are_not_made_at_a_synchronize(tmp_p
     assert many < few + 1000
 
 
-@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("first", few([True, False], 1))
 def test_no_turn_of_a_synchronize_makes_more_than_a_slice(tmp_path: Path, loop: SteppedLoop, first: bool) -> None:
     most = MOST_KEPT // len('"label-1000":"x",')
     one, many = (max(turns(loop, tmp_path, [most] * pods, 1, first=first)) for pods in (1, 20))

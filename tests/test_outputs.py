@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.rig.brief import few
 from tests.rig.command import Terminal
 from v010_adapter.cli import command_line as cli
 from v010_adapter.cli.simulate.view import TextView, changes
@@ -152,7 +153,7 @@ CASES: list[tuple[str, dict[str, str]]] = [
 CASES += [("check -o json", UNBUFFERED)]
 
 
-@pytest.mark.parametrize(("words", "environment"), CASES)
+@pytest.mark.parametrize(("words", "environment"), few(CASES))
 def test_a_reader_that_is_gone_is_no_error_and_a_full_disk_is_one_line(words: str, environment: dict[str, str]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
@@ -166,7 +167,7 @@ def test_a_reader_that_is_gone_is_no_error_and_a_full_disk_is_one_line(words: st
         os.close(stdout)
 
 
-@pytest.mark.parametrize("words", ["check", "status -wait 0.1", pytest.param("demo", marks=pytest.mark.ci)])
+@pytest.mark.parametrize("words", few(["check", "demo", "status -wait 0.1"], 1))
 def test_a_stream_that_the_caller_has_closed_changes_nothing_else(words: str, tmp_path: Path) -> None:
     def done(redirection: str) -> subprocess.CompletedProcess[str]:
         shell = ["/bin/sh", "-c", f'exec "$0" "$@" {redirection}', str(COMMAND), *words.split()]

@@ -81,7 +81,7 @@ LINES = (
 )
 
 
-@pytest.mark.parametrize("line", few(LINES, 4))
+@pytest.mark.parametrize("line", few(LINES))
 def test_no_command_runs_them(line: str, planted: Path, copies: Path) -> None:
     words = [COMMAND, *line.format(copies).split()]
     assert not ran(planted, [sys.executable, *words], **ASCII), "started anew in UTF-8"
@@ -130,7 +130,7 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize("program", few(OTHERS, 4), ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("program", few(OTHERS), ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_sample_and_no_example_runs_them_also_if_it_lies_there(program: Path, planted: Path, tmp_path: Path) -> None:
     """`/tmp/x.py`, where everybody can put `/tmp/json.py`: a script's own directory counts, unless it says `-I`."""
     copy = planted / f"a copy of {program.name}"
@@ -170,7 +170,7 @@ def test_programs_are_never_written_to_a_tmpdir_of_others(
     with pytest.raises(ConfigError, match=f"^{tmp_path / place}: {tmp_path}/theirs {reason}"):
         Scratch("made-")
     monkeypatch.setenv("TMPDIR", str(tmp_path / place))
-    for line in ("demo", "simulate -legacy /bin/true", "invoke /bin/true"):
+    for line in few(["demo", "simulate -legacy /bin/true", "invoke /bin/true"], 1):
         done = subprocess.run([COMMAND, *line.split()], capture_output=True, text=True, check=False)
         assert done.returncode
         assert done.stderr.startswith(f"v010-adapter: TMPDIR {tmp_path / place}: "), done

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from graphlib import TopologicalSorter
 from importlib.metadata import requires
 from pathlib import Path
@@ -43,8 +44,13 @@ INPUT_AND_OUTPUT = {
 }
 
 
-def imported(module: Path) -> Iterator[str]:
+@functools.cache
+def imported(module: Path) -> Sequence[str]:
     """Dotted names of all that a module imports, wherever in it."""
+    return list(_imported(module))
+
+
+def _imported(module: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse((ROOT / module).read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -122,7 +128,8 @@ def test_a_test_starts_processes_only_through_what_ends_them() -> None:
     """A test that fails would leave others, or wait for ever for their end. `limit` is for all other waits."""
     tests = CLONE / "tests"
     for path in tests.rglob("test_*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        text = path.read_text()
+        for node in ast.walk(ast.parse(text)) if "Popen" in text else ():
             called = node.func if isinstance(node, ast.Call) else None
             name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
             assert name != "Popen", f"{path.relative_to(CLONE)}:{getattr(node, 'lineno', 0)}: use waiting.running"

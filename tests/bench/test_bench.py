@@ -56,6 +56,7 @@ def test_a_failed_event_is_no_sample(arena: Arena) -> None:
         arena.compare(ONCE, 0, [REFERENCE], START)
 
 
+@pytest.mark.ci
 def test_every_way_is_in_the_report_and_stand_by_is_what_it_says(
     monkeypatch: pytest.MonkeyPatch, arena: Arena, tmp_path: Path
 ) -> None:

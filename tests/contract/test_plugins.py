@@ -148,7 +148,7 @@ def go(name: str, base: str) -> Launched:
 
 
 @pytest.mark.usefixtures("executed")
-@pytest.mark.parametrize("rule", ["", "sparse-messages", "merges"])
+@pytest.mark.parametrize("rule", few(["", "sparse-messages", "merges"], 1))
 def test_a_broken_go_plugin_is_named_by_its_rule_alone(rule: str) -> None:
     assert named(judge(go("broken", rule or "none"), patient())) == [rule] * bool(rule)
 
@@ -170,6 +170,7 @@ def test_a_plugin_made_of_upstreams_stub_keeps_all_rules(name: str) -> None:
     assert named(judge(go("idle", "idle"), patient(name))) == []
 
 
+@pytest.mark.ci
 @pytest.mark.usefixtures("executed")
 @pytest.mark.parametrize("name", RUNTIMES)
 def test_the_adapter_keeps_all_rules(name: str, tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_an_answer_is_whole_however_little_the_sockets_take_at_once(loop: Steppe
     server = StatusSocket(loop, str(tmp_path / "state"), lambda: MUCH, strict)
     [path] = (tmp_path / "state").iterdir()
     with socket.socket(socket.AF_UNIX) as one, socket.socket(socket.AF_UNIX) as other:
-        got, done = {one: b"", other: b""}, list[socket.socket]()
+        got, done = {one: bytearray(), other: bytearray()}, list[socket.socket]()
 
         def read(asker: socket.socket) -> None:
             chunk = asker.recv(10_000)

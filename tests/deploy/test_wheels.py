@@ -19,7 +19,7 @@ import pytest
 from v010_adapter import __version__
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.ci]
 
 
 PIP = [sys.executable, "-m", "pip", "--quiet"]
@@ -130,13 +130,11 @@ def test_the_stub_requires_protobuf_alone_and_the_adapter_this_stub(wheels: list
     assert not any(text.startswith("protobuf") for text in adapter)
 
 
-@pytest.mark.ci
 def test_a_wheel_that_is_built_to_be_installed_here_requires_the_stub_beside_it(tmp_path: Path) -> None:
     """So `pip install .` asks no index for nri."""
     assert f"nri @ {(ROOT / 'adapter').as_uri()}" in required(*built(tmp_path, ".", V010_ADAPTER_RELEASE=""))
 
 
-@pytest.mark.ci
 def test_a_released_source_distribution_requires_the_stub_s_version_wherever_it_is_built(tmp_path: Path) -> None:
     """The variable is that of the machine that releases, not of the one that installs."""
     line = [sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory", str(tmp_path)]
@@ -151,7 +149,6 @@ def test_a_released_source_distribution_requires_the_stub_s_version_wherever_it_
 # ---- what lies beside them
 
 
-@pytest.mark.ci
 def test_the_command_of_an_installation_runs_no_module_of_a_user_whose_environment_root_has(site: Site) -> None:
     """`su` keeps PYTHONPATH. Python runs sitecustomize before a line of the command."""
     site.project(sitecustomize="print('it was run')\n", json="print('it was run')\n")
@@ -161,7 +158,6 @@ def test_the_command_of_an_installation_runs_no_module_of_a_user_whose_environme
         assert "it was run" not in said.stdout
 
 
-@pytest.mark.ci
 def test_the_command_works_beside_an_unrelated_package_adapter_and_after_its_end(
     wheels: list[Path], tmp_path: Path
 ) -> None:
@@ -198,7 +194,6 @@ def test_other():
 """
 
 
-@pytest.mark.ci
 def test_a_project_with_modules_of_the_same_names_has_its_tests_and_the_fixture(site: Site) -> None:
     site.project(adapter="NAME = 'mine, '\n", runtime="NAME = 'too'\n", test_mine=TEST)
     done = site.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mine.py")

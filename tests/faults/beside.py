@@ -208,9 +208,31 @@ def two_runtimes(node: GoNode) -> str:
 
 def full(node: GoNode) -> str:
     """The disk of the state directory is full at a create, and has room again before the adapter is killed."""
+
+    def fault(filler: Path, life: PodLife) -> None:
+        if node.owed():
+            raise Finding("the disk is not full")
+        filler.unlink()
+        node.until(lambda: len(node.owed()) == len(life), "the records")
+
+    return _on_full_disk(node, "1m", fault)
+
+
+def filled(node: GoNode) -> str:
+    """Others have filled the disk of the state directory, and it stays so: the adapter has a reserve."""
+
+    def fault(_: Path, life: PodLife) -> None:
+        if len(node.owed()) < len(life):
+            raise Finding("the reserve was not used")
+
+    return _on_full_disk(node, "8m", fault)
+
+
+def _on_full_disk(node: GoNode, size: str, fault: Callable[[Path, PodLife], None]) -> str:
+    """The adapter has joined when the disk gets full. It is killed after the creates, and after `fault`."""
     node.terminate_externals()
     state = node.directory / "state"
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "none", state], check=False).returncode:
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "none", state], check=False).returncode:
         node.start_external()
         node.rejoins()
         return "not done: this process may not mount"
@@ -223,10 +245,7 @@ def full(node: GoNode) -> str:
                 pass
         life = PodLife.make("full")
         node.plays(life, *STEPS[:2])
-        if node.owed():
-            raise Finding("the disk is not full")
-        filler.unlink()
-        node.until(lambda: len(node.owed()) == len(life), "the records")
+        fault(filler, life)
         node.kill()
         node.rejoins()
         node.plays(life, *STEPS[2:])
@@ -266,5 +285,6 @@ BESIDE: dict[str, Callable[[GoNode], str]] = {
     "one of two hangs in a create": hang_in_a_create,
     "two runtimes": two_runtimes,
     "a full state directory, then SIGKILL": full,
+    "a full state directory with a reserve, then SIGKILL": filled,
     "SIGTERM during a delete of 12 s": long_delete,
 }

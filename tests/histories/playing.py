@@ -23,7 +23,7 @@ from v010_adapter.legacy.request import Target
 from v010_adapter.monitoring.trace import UNTRACED, Trace
 from v010_adapter.programs.process import Program
 from v010_adapter.state.ledger import Ledger
-from v010_adapter.state.runtime_directory import RuntimeDirectory
+from v010_adapter.state.runtime_directory import ROOM, RuntimeDirectory
 from v010_adapter.state.turns_file import TurnsFile
 
 from ..rig.holder import PlayedHolder
@@ -156,6 +156,7 @@ def playing(world: World) -> Iterator[None]:
         for name in ("read", "replace"):
             patch.setattr(RuntimeDirectory, name, _pointed(world, getattr(RuntimeDirectory, name)))
         patch.setattr(Ledger, "add", _noting(world, Ledger.add))
+        patch.setattr("v010_adapter.state.runtime_directory.RESERVED", 2 * ROOM)
         patch.setattr(RuntimeDirectory, "_write_new", _pointed(world, RuntimeDirectory._write_new, fills=True))
         log.addHandler(handler)
         log.propagate = False

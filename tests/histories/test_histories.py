@@ -15,7 +15,7 @@ import pytest
 from ..rig.brief import CI
 
 ROOT = Path(__file__).parents[2]
-FEW, MANY = 90, 400
+FEW, MANY = 45, 400
 """How many are played in a batch: where a person waits, and in CI."""
 
 

@@ -193,8 +193,9 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-def test_an_edit_changes_one_key_however_the_file_is_written(containerd: System, text: str | None) -> None:
+@pytest.mark.parametrize("name", few(list(TEXTS), 3))
+def test_an_edit_changes_one_key_however_the_file_is_written(containerd: System, name: str) -> None:
+    text = TEXTS[name]
     config = containerd.folder / ETC[1:]
     config.unlink() if text is None else config.write_text(text)
     assert containerd.on()[0] == 0

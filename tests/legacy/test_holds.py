@@ -103,6 +103,10 @@ SCENARIOS = {
     "a hold that the keeper has ended is over": (
         TWO + "keeper refused c1; settle; held ; let a; idle; ran a create c1; counts runs=1 failures=1"
     ),
+    "what the keeper has refused for a plugin that has printed its result meanwhile needs no further plugin": (
+        "can hold; with b.fail_create=False hold_after=0; plugins a=work_on b=answer; create c1; a starts; settle;"
+        "held c1 for a; keeper refused c1; settle; held ; let a; idle; ran a create c1; counts runs=1"
+    ),
     "with the runtime holds end": (
         TWO + f"lose runtime; settle; held c1 is refused: {LOST}; let a; idle; ran a create c1"
     ),

@@ -286,6 +286,7 @@ def judged(tmp_path: Path, cases: Iterable[tuple[Mapping[str, str], int, str]]) 
     return promtool("test", "rules", str(file))
 
 
+@pytest.mark.ci
 def test_each_alert_fires(tmp_path: Path) -> None:
     rules = [rule["alert"] for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
     assert {*rules} == {f"V010Adapter{name}" for name, _ in FIRES}

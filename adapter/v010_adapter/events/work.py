@@ -778,8 +778,11 @@ class PluginWork(Work[PluginStep]):
 
     def _on_hold_ended(self, end: HoldEnd) -> None:
         """Somebody else has ended the hold."""
+        self._take_printed()  # perhaps of the plugin for which the container was refused
         if end.name == "GONE":
             self.refuse("the container's process has ended while it was held")
+        elif end.name == "REFUSED" and not self.life.must_finish:
+            self.refuse("the hold is over")
         else:
             self._on_time_up("the hold is over")
 

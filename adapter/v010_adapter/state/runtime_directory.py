@@ -1,7 +1,7 @@
 """The directory in the state directory that belongs to one runtime and one boot: no runtime sees what another one has.
 
 After another boot nothing is owed, for no process has survived it. A file is replaced as a whole, so that nobody finds
-half of one.
+half of one. Others may fill the disk, so the adapters keep a reserve of room, which they give up to write their files.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import errno
 import logging
 import os
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
+from typing import TypeVar
 
 from v010_adapter.errors import ConfigError, reason_of
 from v010_adapter.host import private_directory
@@ -19,12 +21,19 @@ from v010_adapter.host.trust import Trust, strict
 
 log = logging.getLogger(__name__)
 
+Wrote = TypeVar("Wrote")
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 FORGOTTEN = "what is owed is forgotten with this process (state.directory)"
 _NEW = "new."
 _SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _SAFELY
 ROOM = 8 << 10
+"""Bytes for a line of `turns` and a record."""
+RECORD = 4 << 10
+"""The bytes that a record takes on most file systems."""
+RESERVE, RESERVED = "reserve", 256 * RECORD
+"""The file that keeps room, and its bytes."""
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 MARK = "joined-before"
 RUN, LASTING = "/run/", "/var/lib/"
 """The first is empty after a boot, so the mark of a state directory there is below the second in its place."""
@@ -153,11 +162,15 @@ class RuntimeDirectory:
     def replace(self, name: str, text: bytes) -> None:
         """Writes a file; without a text there is none. Raises OSError."""
         if text:
-            self._write_new(text)
-            os.rename(self._new, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+            self.with_room(lambda: self._put(name, text), len(text))
         else:
             with suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=self.fd)
+            self.reserve()
+
+    def _put(self, name: str, text: bytes) -> None:
+        self._write_new(text)
+        os.rename(self._new, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)  # the directory may need room for the name
 
     def _write_new(self, text: bytes) -> None:
         fd = os.open(self._new, _WRITE_NEW, 0o600, dir_fd=self.fd)
@@ -166,6 +179,43 @@ class RuntimeDirectory:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         finally:
             os.close(fd)
+
+    def reserve(self) -> None:
+        """Fills the reserve, unless that takes more than half of the room that is left."""
+        with suppress(OSError):
+            fd = self.open_file(RESERVE, os.O_WRONLY | os.O_CREAT)
+            try:
+                lacking = RESERVED - os.fstat(fd).st_size
+                if lacking > 0 and 2 * lacking <= _left(fd):
+                    os.posix_fallocate(fd, 0, RESERVED)
+            finally:
+                os.close(fd)
+
+    def with_room(self, write: Callable[[], Wrote], size: int) -> Wrote:
+        """Calls what writes so many bytes, again and again while the reserve has room for them. Raises OSError."""
+        while True:
+            try:
+                return write()
+            except OSError as error:
+                if error.errno not in _NO_ROOM or not self._give_up(size + ROOM):
+                    raise
+
+    def _give_up(self, size: int) -> bool:
+        """Takes bytes off the reserve; returns whether it had any."""
+        with suppress(OSError):
+            fd = self.open_file(RESERVE, os.O_WRONLY)
+            try:
+                if not os.fstatvfs(fd).f_favail and _left(fd) > RESERVED:
+                    return False  # inodes are lacking
+                before = min(os.fstat(fd).st_size, RESERVED)  # more is none of the adapters'
+                os.ftruncate(fd, max(before - size, 0))
+            finally:
+                os.close(fd)
+            if before == RESERVED:
+                text = "%s: no room is left: records take the reserve, which has room for %d"
+                log.warning(text, self.path, before // RECORD)
+            return before > 0
+        return False
 
     @property
     def is_marked(self) -> bool:
@@ -194,15 +244,25 @@ class RuntimeDirectory:
 
 
 def probe(directory: str) -> None:
-    """Tries whether there is room for a line of `turns` and a record. Raises OSError."""
+    """Tries whether there is room for a line of `turns` and a record, perhaps in the reserve. Raises OSError."""
     path = os.path.join(directory, f"{_NEW}{os.urandom(6).hex()}")
     fd = os.open(path, _WRITE_NEW | os.O_EXCL, 0o600)
     try:
-        if os.write(fd, bytes(ROOM)) < ROOM:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.posix_fallocate(fd, 0, ROOM)
+    except OSError as error:
+        with suppress(OSError):
+            if error.errno in _NO_ROOM and os.lstat(os.path.join(directory, RESERVE)).st_size >= ROOM:
+                return
+        raise
     finally:
         os.close(fd)
         os.unlink(path)
+
+
+def _left(fd: int) -> int:
+    """Returns the bytes that are left on the file system of an open file."""
+    left = os.fstatvfs(fd)
+    return left.f_bavail * left.f_frsize
 
 
 def _boot() -> str:

@@ -95,6 +95,7 @@ class TurnsFile:
         if os.fstat(self._fd).st_size < TABLE:
             os.posix_fallocate(self._fd, 0, TABLE)  # a note must not fail for a full disk
         os.pwrite(self._fd, b"turns %d\n" % FORMAT, 0)
+        self.directory.reserve()
         return True
 
     def close(self) -> None:
@@ -173,6 +174,9 @@ class TurnsFile:
 
     def append(self, line: bytes) -> int:
         """Adds a line, whoever else does so; returns where it begins. Raises OSError."""
+        return self.directory.with_room(lambda: self._append(line), len(line))
+
+    def _append(self, line: bytes) -> int:
         fd = self.directory.open_file("turns", os.O_WRONLY | os.O_APPEND)
         try:
             if os.write(fd, line) < len(line):

@@ -13,15 +13,17 @@ from . import node as k8s
 
 SECONDS = 40.0  # after which an update has stopped
 CPU = 250
-"""Thousandths of a CPU that an instance requests, and a pod of a user."""
-USERS = 4
+"""Thousandths of a CPU that an instance requests."""
 
 
 def play() -> Iterator[str]:
+    cpus = int(k8s.kubectl("get", "node", "node1", "-o", "jsonpath={.status.allocatable.cpu}"))
+    users = cpus * 1000 // CPU - 1  # less CPU is left than an instance requests
+    k8s.limit_pods(users + 2)  # before the rest: a kubelet that has started anew may tell that pods are not ready
     k8s.chart("install")
-    _take_cpu()
+    _start(users, CPU)
     yield from _update("CPU", "Insufficient cpu")
-    _take_places()
+    _start(users + 1, 1)
     yield from _update("its number of pods", "Too many pods")
     k8s.limit_pods(110)
     k8s.uninstall()
@@ -54,22 +56,10 @@ def _users() -> set[str]:
     return set(k8s.kubectl("get", "pods", "-l", "app=users", "-o", uids).split())
 
 
-def _take_cpu() -> None:
-    """Less is left than an instance requests."""
-    cpus = int(k8s.kubectl("get", "node", "node1", "-o", "jsonpath={.status.allocatable.cpu}"))
-    _start(cpus * 1000 // CPU - 1)
-
-
-def _take_places() -> None:
-    """First the limit: a kubelet that has started anew may tell that pods are not ready; an update replaces these."""
+def _start(replicas: int, cpu: int) -> None:
+    """Starts pods of users, where one instance serves."""
     k8s.until(lambda: len(k8s.adapters()) == 1, "the end of the old instance")
-    k8s.limit_pods(1 + USERS)
-    _start(USERS)
-    k8s.wait("condition=Ready", "--namespace=kube-system", *k8s.adapters())
-
-
-def _start(replicas: int) -> None:
-    wants = {"requests": {"cpu": f"{CPU}m"}}
+    wants = {"requests": {"cpu": f"{cpu}m"}}
     spec = {"containers": [k8s.container("one", resources=wants)], "terminationGracePeriodSeconds": 5}
     template = {"metadata": {"labels": {"app": "users"}}, "spec": spec}
     wanted = {"replicas": replicas, "selector": {"matchLabels": {"app": "users"}}, "template": template}

@@ -1,7 +1,8 @@
 """How long a rollout of 30 pods takes on a node with OCI hooks and a legacy plugin in Python, or in C.
 
-Without a plugin, with the chart, with the chart and programs on stand-by, and with two plugins made of upstream's
-libraries. The sides take turns; what counts are the ratios of a round. All but the first must run the same programs.
+Without a plugin, with the chart, with the chart and programs on stand-by, with the chart and each container held at
+once, and with two plugins made of upstream's libraries. The sides take turns; what counts are the ratios of a round.
+All but the first must run the same programs.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ sys.stdout.write('{{"version": "0.1"}}')
 """
 UPSTREAM = {"00-v010-adapter": ("reference",), "10-hook-injector": ("hookplugin", PACKAGE)}
 """What peers they are, by their names in the plugin directory."""
-NONE, OURS, STAND_BY, THEIRS = "none", "ours", "ours on stand-by", "upstream's"
+NONE, OURS, STAND_BY, HELD, THEIRS = "none", "ours", "ours on stand-by", "ours, held at once", "upstream's"
 GOALS = {(OURS, NONE): 1.1, (OURS, THEIRS): 0.75, (STAND_BY, NONE): 1.1, (STAND_BY, THEIRS): 0.75}
 
 
@@ -57,7 +58,8 @@ def _play(plugin: bytes, entry: dict[str, Any]) -> Iterator[str]:
     sides: dict[str, tuple[Callable[[], None], Callable[[], None]]] = {
         NONE: (lambda: None, lambda: None),
         OURS: (partial(k8s.chart, "install", legacy={"conf": conf}), k8s.uninstall),
-        STAND_BY: (partial(_install_on_stand_by, conf), k8s.uninstall),
+        STAND_BY: (partial(_install_with, conf, standby=POOL), k8s.uninstall),
+        HELD: (partial(_install_with, conf, holdAfter=0), k8s.uninstall),
         THEIRS: (launch, remove),
     }
     rounds = []
@@ -89,8 +91,8 @@ def _install(plugin: bytes, conf: dict[str, Any]) -> None:
     k8s.shell(f"cat > {CONF_FILE}", given=json.dumps(conf))
 
 
-def _install_on_stand_by(conf: dict[str, Any]) -> None:
-    k8s.chart("install", legacy={"conf": conf}, config={"legacy": {"standby": POOL}})
+def _install_with(conf: dict[str, Any], **settings: int) -> None:
+    k8s.chart("install", legacy={"conf": conf}, config={"legacy": settings})
 
 
 def launch() -> None:

@@ -46,4 +46,4 @@ def _replaced(name: str) -> Iterator[str]:
     updating.result()
     kinds = Counter(kind for kind, _ in k8s.judge(name))
     k8s.say(f"{name}: {k8s.count('create', name)} creates, {dict(kinds)}; load {os.getloadavg()[0]:.1f}")
-    yield from (f"{name}: {many} {kind}" for kind, many in kinds.items() if kind != "delete late")
+    yield from (f"{name}: {many} {kind}" for kind, many in kinds.items() if kind not in ("delete late", k8s.ABANDONED))
