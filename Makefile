@@ -107,7 +107,7 @@ fuzz: $(VENV)/.fuzz ## mutated inputs under libFuzzer
 	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 # MUTANTS: how many, and the seed that repeats them, as in MUTANTS='300 7'.
-mutants: $(VENV)/.test ## random changes of the code that no test notices; needs root
+mutants: $(VENV)/.coverage ## random changes of the code that no test notices; needs root
 	$(BIN)/python -m tests.mutants $(MUTANTS)
 
 # Needs spin and gcc.

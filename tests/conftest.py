@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from pytest_nri import nri_runtime  # noqa: F401 - in a clone nothing else may have loaded it
 
@@ -31,6 +31,8 @@ pytest.register_assert_rewrite(*(f"tests.rig.{name}" for name in ("command", "da
 settings.register_profile(
     "timeless", derandomize=False, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
+settings.register_profile("first", settings.get_profile("timeless"), phases=[Phase.explicit, Phase.generate])
+"""For who asks only whether a test fails: the example that is found first is not made smaller."""
 settings.load_profile("timeless")
 SEED = int(os.environ.setdefault("TEST_SEED", str(random.SystemRandom().randrange(1 << 32))))
 """The workers, which inherit the environment, have the same."""

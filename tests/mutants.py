@@ -1,20 +1,22 @@
 """Random changes of random functions of adapter/: do the tests notice? Shows those that survive.
 
-`python -m tests.mutants [NUMBER [SEED]]`. The tests of a module are the few files that import it in the fewest steps;
-each word that the names share counts as two. A mutant may delete anything: it sees a copy in the clone's place, a /tmp
-and processes of its own, and all else it can only read. That needs root.
+`python -m tests.mutants [NUMBER [SEED]]`. Each file of tests runs once with coverage. Then a mutant gets the files that
+run the changed statement, or its module if coverage sees none (a keeper of holds is not measured); those first whose
+lines are the module's in the largest part, and a few of them at most. A mutant may delete anything: it sees a copy in
+the clone's place, a /tmp and processes of its own, and all else it can only read. That needs root.
 """
 
 from __future__ import annotations
 
 import ast
 import difflib
+import os
 import random
 import re
 import shutil
 import subprocess
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
@@ -22,66 +24,48 @@ from itertools import accumulate, islice
 from pathlib import Path
 from queue import SimpleQueue
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
+
+from coverage import CoverageData
 
 CLONE = Path(__file__).resolve().parents[1]
-AT_ONCE, FILES, LIMIT = 2, 6, 1200
+AT_ONCE, FILES, LIMIT = 2, 8, 300
 """Mutants at once; files of tests for each; seconds by the clock for them, after which the mutant counts as found."""
-FAR = 3
-"""Steps to tests that import nothing, but have the name of the module."""
-SLOW = ("bench", "deploy", "peers")
+SLOW = {"bench", "deploy", "peers"}
 """Folders of tests that are left out."""
+OURS = sorted(path for path in (CLONE / "adapter").rglob("*.py") if "proto" not in path.parts)
+TESTS = [str(path.relative_to(CLONE)) for path in sorted(CLONE.glob("tests/**/test_*.py")) if not SLOW & {*path.parts}]
 ENTER = """
 copy=$1 clone=$2; mount --bind "$3" "$copy/.venv"; mount --rbind "$copy" "$clone"; mount --bind "$copy/.cache/tmp" /tmp
 mount -o remount,bind,ro "$clone/.venv"; mount -o remount,bind,ro /; shift 3; cd "$clone"; ulimit -v 8000000
-.venv/bin/python -m pytest -q -p no:xdist -m "not deadline" "$@" >.cache/output 2>&1 || exit $?
+set -- -q -p no:xdist -m "not deadline" --hypothesis-profile=first "$@"
+.venv/bin/python -m pytest "$@" >.cache/output 2>&1 || exit $?
 exit 0  # no exec: orphans would become children of the tests
 """
 SPACE = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-ec", ENTER, "sh")
 PAIRS = "Lt-LtE Lt-GtE Gt-GtE Gt-LtE Eq-NotEq Is-IsNot In-NotIn And-Or Add-Sub Mult-Add"
 NO_CODE = (ast.JoinedStr, ast.Assert)
 Code = ast.expr | ast.stmt | ast.ExceptHandler
-Mutant = tuple[Path, int, str, list[str]]
-"""The module, a line, the changed text, and the tests."""
 
 
-def name_of(path: Path) -> str:
-    inner = str(path).removeprefix(f"{CLONE}/").removeprefix("adapter/")
-    return inner.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+class Mutant(NamedTuple):
+    """A changed module."""
+
+    path: Path
+    line: int
+    text: str
+    lines: set[int]
+    """The lines of the statement that has changed."""
 
 
-MODULES = {name_of(path): path for top in ("adapter", "tests") for path in sorted((CLONE / top).rglob("*.py"))}
+class File(NamedTuple):
+    """A file of tests."""
 
-
-def imports(name: str, path: Path) -> Iterator[str]:
-    """What a module imports, by a name in a string, too; a test has the conftest of its folder."""
-    package = (name if path.name == "__init__.py" else name.rpartition(".")[0]).split(".")
-    yield ".".join([*package, "conftest"])
-    for node in ast.walk(ast.parse(path.read_text())):
-        match node:
-            case ast.Constant(str(text)):
-                yield text
-            case ast.ImportFrom(module, aliases, level):
-                base = (
-                    [*package[: len(package) + 1 - level], *([module] if module else [])] if level else [module or ""]
-                )
-                for alias in aliases:
-                    whole = ".".join([*base, alias.name])
-                    yield whole if whole in MODULES else ".".join(base)
-
-
-def nearest(name: str, importers: dict[str, set[str]]) -> list[str]:
-    """The files of tests for a module."""
-    steps, words = {name: 0}, re.findall("[a-z]+", f"{name}.{name.rpartition('.')[2]}")  # the last ones twice
-    for one in (queue := [name]):
-        new = importers[one] - steps.keys()
-        steps |= dict.fromkeys(new, steps[one] + 1)
-        queue += sorted(new)
-    own = [one for one in MODULES if words[-1] in re.findall("[a-z]+", one)]  # it may run the command
-    tests = [one for one in {*queue, *own} if ".test_" in one and not set(SLOW) & set(one.split("."))]
-    near = {one: steps.get(one, FAR) - 2 * sum(word in re.findall("[a-z]+", one) for word in words) for one in tests}
-    tests.sort(key=lambda one: (near[one], one))
-    return [str(MODULES[one].relative_to(CLONE)) for one in tests[:FILES]]
+    name: str
+    runs: dict[Path, set[int]]
+    """The lines in functions of our modules that it runs."""
+    unfit: list[str]
+    """The options that leave out the tests that fail without a change, such as those that write to /etc."""
 
 
 def inside(node: ast.AST) -> Iterator[ast.AST]:
@@ -129,20 +113,31 @@ def changes(node: ast.AST) -> Iterator[tuple[Code, ast.AST]]:
             yield node, ast.Pass()
 
 
+def lines(nodes: list[Any]) -> set[int]:
+    return {line for node in nodes for line in range(node.lineno, node.end_lineno + 1)}
+
+
+@cache
+def functions(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """The functions of a module, whose lines run when they are called."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kinds)]
+
+
+def statement(function: ast.FunctionDef | ast.AsyncFunctionDef, node: Code) -> set[int]:
+    """The lines of the statement that a node is in; those of the body for a default of an argument."""
+    within = [one for one in inside(function) if isinstance(one, ast.stmt | ast.ExceptHandler)]
+    around = [one for one in within if node.lineno in lines([one])]
+    return lines(around[-1:] or function.body)  # the inner ones come last
+
+
 def drawn(seed: int) -> Iterator[Mutant]:
     """Random mutants without end, none twice."""
     draw, seen = random.Random(seed), set[str]()  # noqa: S311 - repeated, not secret
-    importers: dict[str, set[str]] = defaultdict(set)
-    for name, path in MODULES.items():
-        for imported in imports(name, path):
-            importers[imported].add(name)
-    ours = [path for path in MODULES.values() if "adapter" in path.parts and "proto" not in path.parts]
-    trees = {path: ast.parse(path.read_text()) for path in ours}
-    dumps = {path: ast.dump(tree) for path, tree in trees.items()}
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    functions = [(path, node) for path in ours for node in ast.walk(trees[path]) if isinstance(node, kinds)]
+    dumps = {path: ast.dump(ast.parse(path.read_text())) for path in OURS}
+    all_of_them = [(path, function) for path in OURS for function in functions(path)]
     while True:
-        path, function = draw.choice(functions)
+        path, function = draw.choice(all_of_them)
         if possible := [change for node in inside(function) for change in changes(node)]:
             old, new = draw.choice(possible)
             whole = path.read_bytes()
@@ -152,7 +147,7 @@ def drawn(seed: int) -> Iterator[Mutant]:
             text = (before + ast.unparse(new).replace("\n    ", " ").encode() + after).decode()
             if text not in seen and ast.dump(ast.parse(text)) != dumps[path]:
                 seen.add(text)
-                yield path, old.lineno, text, nearest(name_of(path), importers)
+                yield Mutant(path, old.lineno, text, statement(function, old))
 
 
 def pytest(copy: Path, *options: str) -> int:
@@ -160,37 +155,52 @@ def pytest(copy: Path, *options: str) -> int:
     return subprocess.run([*SPACE, copy, CLONE, sys.prefix, *options], check=False, timeout=LIMIT).returncode
 
 
-@cache
-def unfit(copy: Path, file: str) -> list[str]:
-    """The options that leave out the tests of a file that fail without a change, such as those that write to /etc."""
-    pytest(copy, file)
-    failed = re.findall(r"^(?:FAILED|ERROR) ([^\s\[]+)", (copy / ".cache/output").read_text(), re.MULTILINE)
-    return [f"--deselect={test}" for test in sorted({*failed})]
+def failed(copy: Path) -> set[str]:
+    return set(re.findall(r"^(?:FAILED|ERROR) ([^\s\[]+)", (copy / ".cache/output").read_text(), re.MULTILINE))
 
 
-def judge(copies: SimpleQueue[Path], mutant: Mutant) -> str:
-    """Runs the tests of a mutant, in a copy that is free."""
-    path, line, text, tests = mutant
+def measured(copies: SimpleQueue[Path], name: str) -> File:
+    """Runs a file of tests with coverage, and once more without it what has failed."""
+    copy = copies.get()
+    pytest(copy, name, "--cov=adapter", "--cov-report=")
+    data = CoverageData(str(copy / ".cache/coverage/data"))
+    data.read()
+    if tests := failed(copy):
+        pytest(copy, *tests)
+        tests = failed(copy)
+    copies.put(copy)
+    inner = {path: lines([node for function in functions(path) for node in function.body]) for path in OURS}
+    runs = {path: inner[path].intersection(data.lines(str(path)) or ()) for path in OURS}
+    return File(name, runs, [f"--deselect={test}" for test in sorted(tests)])
+
+
+def judge(copies: SimpleQueue[Path], files: list[File], mutant: Mutant) -> str:
+    """Runs the tests of a mutant."""
+    path, line, text, changed = mutant
+    of_module = [file for file in files if file.runs[path]]
+    of_module.sort(key=lambda file: sum(map(len, file.runs.values())) / len(file.runs[path]))
+    tests = ([file for file in of_module if file.runs[path] & changed] or of_module)[:FILES]
+    names, unfit = [file.name for file in tests], [option for file in tests for option in file.unfit]
     copy = copies.get()
     module = copy / path.relative_to(CLONE)
-    options = [option for test in tests for option in unfit(copy, test)]
     module.write_text(text)
     try:
-        result = "SURVIVES" if pytest(copy, "-x", *tests, *options) in (0, 5) else "found"
+        result = "SURVIVES" if not tests or pytest(copy, "-x", *names, *unfit) in (0, 5) else "found"
     except subprocess.TimeoutExpired:
         result = "hangs"
     shutil.copy(path, module)
     for compiled in module.parent.glob(f"__pycache__/{module.stem}.*"):
         compiled.unlink()  # it may be taken for that of the next mutant
     copies.put(copy)
-    changed = list(difflib.unified_diff(path.read_text().split("\n"), text.split("\n"), n=0, lineterm=""))
-    shown = [] if result == "found" else [*changed[3:], *tests]
+    difference = list(difflib.unified_diff(path.read_text().split("\n"), text.split("\n"), n=0, lineterm=""))
+    shown = [] if result == "found" else [*difference[3:], *names]
     print(f"{result} {path.relative_to(CLONE)}:{line}", *shown, sep="\n  ", flush=True)
     return result
 
 
 def main(number: int = 20, seed: int = random.SystemRandom().randrange(1 << 32)) -> None:
     """Judges mutants, some at once, each in a copy."""
+    os.environ["TEST_SEED"] = str(seed)
     copies = SimpleQueue[Path]()
     with TemporaryDirectory(prefix="mutants-") as place, ThreadPoolExecutor(AT_ONCE) as pool:
         for copy in (Path(place, str(index)) for index in range(AT_ONCE)):
@@ -198,7 +208,8 @@ def main(number: int = 20, seed: int = random.SystemRandom().randrange(1 << 32))
             (copy / ".cache/tmp").mkdir(parents=True)
             (copy / ".venv").mkdir()
             copies.put(copy)
-        counts = Counter(pool.map(partial(judge, copies), islice(drawn(seed), number)))
+        files = list(pool.map(partial(measured, copies), TESTS))
+        counts = Counter(pool.map(partial(judge, copies, files), islice(drawn(seed), number)))
     print(f"{dict(counts)}; make mutants MUTANTS='{number} {seed}' repeats it")
 
 

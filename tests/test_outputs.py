@@ -18,7 +18,7 @@ from tests.rig.brief import few
 from tests.rig.command import Terminal
 from v010_adapter.cli import command_line as cli
 from v010_adapter.cli.simulate.view import TextView, changes
-from v010_adapter.cli.terminal import BOLD, announce_if_slow, are_wanted, by_word
+from v010_adapter.cli.terminal import BOLD, announce_if_slow, are_wanted, by_word, show_json
 from v010_adapter.monitoring import status
 from v010_adapter.monitoring.times import BOUNDS
 
@@ -36,6 +36,16 @@ def test_colours_are_for_terminals_of_users_who_want_them(monkeypatch: pytest.Mo
         assert are_wanted(out, when) is wanted, (environment, when)
 
 
+def test_each_json_value_is_there_as_soon_as_it_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader follows a `simulate` whose plugin takes minutes."""
+    pipe = io.BytesIO()
+    with io.TextIOWrapper(pipe, encoding="ascii") as stdout:
+        monkeypatch.setattr(sys, "stdout", stdout)
+        show_json({"a": "é"}, indent=None)
+        assert pipe.getvalue() == b'{"a": "\\u00e9"}\n'
+        monkeypatch.undo()
+
+
 def test_the_first_word_is_coloured_if_it_needs_the_eye() -> None:
     assert by_word("  PROBLEM  x: PROBLEM") == "  \033[31mPROBLEM\033[0m  x: PROBLEM"
     assert by_word("unknown  x") == "\033[33munknown\033[0m  x"
@@ -51,6 +61,7 @@ def test_the_mode_of_a_device_is_octal() -> None:
     device = {"path": "/dev/x", "fileMode": 0o660, "major": 1}
     [(_, _, shown)] = changes({}, {"linux": {"devices": [device]}, "env": []})
     assert shown == '{"path": "/dev/x", "fileMode": 0660, "major": 1}'
+    assert changes({}, {"env": ["A=é"]}) == [("+", "env[A]", '"A=é"')]
     assert changes({}, {"a": '"fileMode": 9'}) == [("+", "a", json.dumps('"fileMode": 9'))]
 
 

@@ -123,7 +123,10 @@ def test_the_limits_of_all_hooks_are_added_up_but_not_those_that_no_creation_wai
     assert limits(node, precreate=True) == [endless]
     assert limits(node, timeout=9) == [f"ok {adds_up} 89 s"]
     assert limits(node, timeout=10) == [f"note {adds_up} 90 s; a kubelet waits 120 s for a call"]
-    for number in range(7):
+    for number in range(4):
+        node.write(f"two/{number}.json", HOOK)
+    assert limits(node, timeout=0)[0].startswith("note no limit: 0.json, 1.json, 2.json, 3.json, c.json: ")
+    for number in range(4, 7):
         node.write(f"two/{number}.json", HOOK)
     node.write("one/a.json", HOOK | {"hook": {"path": "/bin/true", "timeout": 90}})
     assert limits(node, timeout=0) == [

@@ -10,6 +10,8 @@ import pytest
 
 from tests.rig.sockets import bind
 from v010_adapter.cli.check import runtimes
+from v010_adapter.cli.check.nri import main_file
+from v010_adapter.cli.systems import NAMES
 
 from .conftest import HOOK, REQUIRED, REQUIRED_OF_CRIO, Checked
 
@@ -365,3 +367,11 @@ def test_settings_and_events_without_effect_and_docker_are_noted(node: Checked) 
     node.settings["legacy"]["plugins"] = {}
     node.write("Docker", "")
     assert f"note {runtimes.DOCKER}" in node()
+
+
+def test_without_a_file_the_usual_one_is_named(tmp_path: Path) -> None:
+    flatcar = NAMES["flatcar"]
+    assert main_file(flatcar, str(tmp_path)) == "/etc/containerd/config.toml"
+    (tmp_path / "usr/share/containerd").mkdir(parents=True)
+    (tmp_path / "usr/share/containerd/config.toml").touch()
+    assert main_file(flatcar, str(tmp_path)) == "/usr/share/containerd/config.toml"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import replace
+from itertools import chain, repeat
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from nri.testing.contract import RULES, Launched, Result, ending, judge, watched
+from nri.testing.contract import RULES, Launched, Result, ending, joining, judge, watched
 from nri.testing.contract.requests import pod_life
 from nri.wire import Request
 from tests.rig.brief import few
@@ -31,6 +32,7 @@ def test_a_sound_plugin_keeps_all_rules_under_each_runtime(plugins: Plugins, nam
     skipped |= {"updates-do-not-block", "refused-updates"}
     skipped |= set() if is_crio else {"repeated-stop", "lets-pods-stop"}
     assert {one.rule.name for one in report.verdicts if one.result is Result.DOES_NOT_APPLY} == skipped
+    assert repr(report.verdicts[0]) == f"<registers: {Result.HOLDS}>"
 
 
 @pytest.mark.parametrize("rule", few(list(BROKEN), 6))
@@ -180,6 +182,15 @@ def test_a_plugin_that_does_not_register(plugins: Plugins) -> None:
     assert of(report, "answers-in-time").came == "the plugin has not joined the runtime"
     late = replace(patient(), registration_timeout=0.01)
     assert named(judged(plugins, sound(run="signal.pause()"), late)) == ["registers"]
+
+
+def test_a_plugin_that_registers_too_late(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its registration comes, as from a machine where it hardly runs, when a runtime has given it up."""
+    clock = chain([0], repeat(100))
+    monkeypatch.setattr(joining, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    report = judged(plugins, sound(), patient())
+    assert named(report) == ["registers"]
+    assert report.failures[0].came == "RegisterPlugin after 100.0 s"
 
 
 def test_a_plugin_that_does_not_answer(plugins: Plugins) -> None:

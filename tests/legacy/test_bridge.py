@@ -12,11 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from nri import api
 from v010_adapter.errors import ConfigError
+from v010_adapter.events import work
+from v010_adapter.events.life import Action
 from v010_adapter.events.work import FIRST_PAUSE, LONGEST_PAUSE, MAX_ERROR
 from v010_adapter.legacy.plugins import unfit
 from v010_adapter.programs.process import RunOutcome
@@ -259,6 +262,21 @@ def test_plugins_that_are_all_written_until_the_event_is_due_have_all_failed(
     assert outcome == (f"plugin: b: not run: a: {node.folder}/a: Text file busy" if fails else "ok")
     assert node.runs == ([] if fails else ["c create c1"])
     assert "a bug" not in caplog.text
+
+
+@pytest.mark.parametrize("action", [Action.SET_LIMIT, Action.KILL_IF_ASKED])
+def test_a_bug_in_an_action_is_logged_and_the_others_are_done(
+    node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, action: Action
+) -> None:
+    node.build(fail_create=False, kill_on_timeout=True)
+    node.plugins(a="hang")
+    monkeypatch.setitem(vars(work)["_ACTIONS"], action, Mock(side_effect=KeyError("bug")))
+    create = node.create("c1")
+    node.loop.settle()
+    node.loop.advance(2)
+    assert done(node, create) == "ok"
+    assert f"a bug: create of container c1: {action}" in caplog.text
+    assert "KeyError: 'bug'" in caplog.text
 
 
 def test_a_delete_waits_for_a_plugin_that_is_being_written_too(node: Node) -> None:

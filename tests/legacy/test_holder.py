@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from nri import api
+from nri import HoldEnd, api
 from nri.holding.evidence import Missing, NotHeld
 from nri.holding.holds import Holds
 from v010_adapter.base.loop import Loop
-from v010_adapter.events.holder import Holder
+from v010_adapter.events.holder import RETRY, Holder
 from v010_adapter.legacy.request import Target
 from v010_adapter.monitoring.trace import UNTRACED
 from v010_adapter.settings import LegacySettings
+
+from ..rig.loop import SteppedLoop
 
 
 @pytest.mark.parametrize(("left", "wait"), [(-1.0, 0.05), (0.0, 0.05), (0.2, 0.2), (1.5, 0.5)])
@@ -36,3 +40,19 @@ def test_the_keeper_has_until_the_answer_is_due_but_not_long(
     assert waits == [pytest.approx(wait)]
     assert holder.missing == {Missing.NO_KEEPER: 1}
     assert holder.limit < LegacySettings().hold_limit, "before the keeper ends the hold"
+
+
+def test_a_hold_that_does_not_end_is_told_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, loop: SteppedLoop
+) -> None:
+    hold = Mock(end=None, **{"let_go.side_effect": [NotHeld(Missing.NO_KEEPER), HoldEnd.LET_GO]})
+    monkeypatch.setattr(Holds, "hold", lambda *_: hold)
+    holder = Holder(loop, LegacySettings(), str(tmp_path))
+    target = Target("c1", "p1", 1, api.Container(id="c1"), api.PodSandbox(id="p1"))
+    assert holder.hold(target, "a create", "b", due=1.0, must_finish=True, on_end=print, trace=UNTRACED)
+    holder.end("c1", None)
+    (said,) = [record.message for record in caplog.records if record.levelno == logging.ERROR]
+    assert said.startswith("a create: its hold does not end, which is tried again: ")
+    assert len(holder.describe()["held"]) == 1
+    loop.advance(RETRY)
+    assert holder.describe()["held"] == []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from google.protobuf.message import Message
 
-from nri import Context, Plugin, api, runtimes, stub
+from nri import Context, Deferred, Plugin, api, runtimes, stub
 from nri.events import RUNTIME
 from nri.wire import Code
 
@@ -203,6 +203,25 @@ def test_an_event_reaches_its_handler_the_same_way_by_a_call_of_its_own_and_as_a
         ):
             assert (reply.code, reply.payload) == (Code.OK, b"")
         assert seen == [*[(handler, request(method), method)] * 2, (handler, type(request(method))(), method)]
+
+
+def test_who_waits_for_the_answers_is_called_once_after_the_last_one() -> None:
+    waiting: list[Deferred[None]] = []
+
+    def start_container(*_: object) -> Deferred[None]:
+        waiting.append(Deferred())
+        return waiting[-1]
+
+    runtime, told = Runtime(plugin(start_container=start_container)), list[str]()
+    runtime.stub.when_answered(lambda: told.append("none came"))
+    assert told == ["none came"]
+    for _ in range(2):
+        runtime.ask("StartContainer")
+    runtime.stub.when_answered(lambda: told.append("all"))
+    waiting[1].complete(None)
+    assert told == ["none came"]
+    waiting[0].complete(None)
+    assert told == ["none came", "all"]
 
 
 def test_a_state_change_of_an_unknown_event_is_let_pass() -> None:

@@ -15,6 +15,7 @@ from zlib import crc32
 import pytest
 
 from nri import api
+from v010_adapter.legacy import request as legacy_request
 from v010_adapter.legacy.config import Entry
 from v010_adapter.legacy.request import MOST_KEPT, Target, encode, of_container
 from v010_adapter.state import runtime_directory
@@ -468,6 +469,19 @@ def test_spec_and_labels_are_in_the_file_once_and_known_to_each_delete(start: St
         assert path.read_bytes().count(b"x" * 5000) == 1
 
 
+@pytest.mark.parametrize("part", ["annotations", "namespaces", "resources"])
+def test_of_what_is_certainly_beyond_the_bound_no_json_is_made(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    linux = {
+        "annotations": api.LinuxContainer(),
+        "namespaces": api.LinuxContainer(namespaces=[api.LinuxNamespace(type="ipc")] * MOST_KEPT),
+        "resources": api.LinuxContainer(resources=api.LinuxResources(unified={"a": "x" * MOST_KEPT})),
+    }[part]
+    annotations = {"a": "x" * MOST_KEPT} if part == "annotations" else {}
+    made = of_container(api.Container(id="c1", linux=linux, annotations=annotations), api.PodSandbox(id="pod"))
+    monkeypatch.setattr(legacy_request, "_spec", lambda _: pytest.fail("JSON is made"))
+    assert made.kept().is_cut
+
+
 def test_a_spec_beyond_the_bound_is_dropped_as_log_and_docs_say(start: Start, caplog: pytest.LogCaptureFixture) -> None:
     life = start()
     create(life.ledger, target(size=MOST_KEPT))
@@ -475,6 +489,8 @@ def test_a_spec_beyond_the_bound_is_dropped_as_log_and_docs_say(start: Start, ca
         "container default/web/nginx (c1): its spec and labels have more than 32 KiB: "
         "a delete for which the runtime reports none has none"
     ]
+    (record,) = caplog.records
+    assert vars(record)["fields"] == {"namespace": "default", "pod": "web", "container": "nginx", "id": "c1"}
     for one in (life, start()):
         assert request(one) == {
             "conf": {"n": 1.10},

@@ -7,7 +7,9 @@ import re
 import signal
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from google.protobuf.message import Message
@@ -155,6 +157,14 @@ def test_an_external_plugin_with_a_bad_name_gets_an_error(tmp_path: Path, name: 
         with pytest.raises(BlockingIOError):
             trunk.recv(1)
     assert not (tmp_path / "nri.sock").exists()
+
+
+def test_plugins_are_called_in_the_order_of_both_digits_and_then_as_they_came() -> None:
+    names = ["12-b", "11-b", "02-b", "12-a", "11-a", "02-a"]
+    with Runtime() as runtime:
+        joined: list[Any] = [SimpleNamespace(name=name, events=1, closed="") for name in names]
+        with patch.object(runtime, "connected", joined):
+            assert [one.name for one in runtime.plugins] == ["02-b", "02-a", "11-b", "11-a", "12-b", "12-a"]
 
 
 DEDICATED, STATE_CHANGE = "v0.12.3", "v0.11.0"
