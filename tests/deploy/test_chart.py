@@ -128,8 +128,8 @@ def test_the_default_values_and_what_belongs_together_are_valid() -> None:
     variables: dict[str, object] = {"extraEnv": [{"name": "TZ", "value": "1"}, {"name": "N", "valueFrom": field}]}
     of_both = {"directories": ["/host/x", "/etc/nri-hooks.d"]}
     directories: dict[str, object] = {"config": {"hooks": of_both}, "hooks": {"configMap": "own"}}
-    others: tuple[dict[str, object], ...] = (named, by_digest, variables, directories)
-    for right in ({}, legacy, monitored, of_node, hooks, places, precreate, enough, alone, exact, *others):
+    rights: list[Mapping[str, Any]] = [{}, legacy, monitored, of_node, hooks, places, precreate, enough, alone, exact]
+    for right in (*rights, named, by_digest, variables, directories):
         assert errors(right) == []
 
 
