@@ -49,7 +49,7 @@ def note(what):
         runs.write(json.dumps([request["id"], what, time.time()]) + "\\n")
 note(request["state"])
 if request["state"] == "create" and name.startswith("takes-"):
-    time.sleep(float(name.split("-")[1]) / 1000)
+    time.sleep(float(name.split("-")[1]) / 1000)  # the work of the plugin
     note("done")
 print("{{}}")
 """
@@ -138,7 +138,7 @@ def play(cri: Cri, syslog: Syslog, program: Path) -> Iterator[str]:
         before = adapter.registered()
         starts = {name: Timed(partial(cri, "start", id_)) for name, id_ in ids.items()}
         killed_after = chance.uniform(0.05, LIMIT + 1)
-        time.sleep(killed_after)
+        time.sleep(killed_after)  # the moment of the kill is the subject
         adapter.kill()
         for name, start in starts.items():
             seconds = start.ended(f"the start of {name}")
