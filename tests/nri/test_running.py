@@ -56,12 +56,13 @@ def pair() -> Iterator[tuple[socket.socket, int]]:
     ours, theirs = socket.socketpair()
     ours.settimeout(LIMIT)
     fd = theirs.detach()
+    made = os.fstat(fd)
     os.set_inheritable(fd, True)
     try:
         yield ours, fd
     finally:
         ours.close()
-        if is_open(fd):
+        if is_open(fd) and os.path.samestat(os.fstat(fd), made):  # the number may be another's by now
             os.close(fd)
 
 
