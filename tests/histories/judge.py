@@ -415,17 +415,17 @@ class Judge:
         """Whether the adapter was stopped when an event came: it cannot know whether its answer was in time."""
         return any(peer is call.peer and start <= call.at <= end for peer, start, end, _ in self.world.stops)
 
-    def had_stop(self, call: Call) -> bool:
-        """Whether the adapter was stopped before it had read the note of an event."""
-        return any(start <= call.deadline and call.at <= end for start, end in self.long_stops(call))
-
     def has_late_end(self, event: Event, run: Run) -> bool:
         """Whether an adapter was stopped for long when an end came, which it runs: it may take it for a new one."""
         return run.is_delete and any(call.peer.life is run.life and self.came_at_stop(call) for call in event.got)
 
     def is_hidden(self, event: Event) -> bool:
-        """Whether the note of an event may have been replaced by that of another id before all had read it."""
-        return "one place" in self.world.kinds and any(map(self.had_stop, event.got))
+        """Whether the note of an event may have been replaced by that of another id before all had read it: an
+        adapter that hangs makes those wait that the runtime asks after it, also when it never gets the event.
+        """
+        until = max((call.deadline for call in event.got), default=event.ended)
+        stops = self.world.stops if "one place" in self.world.kinds else ()
+        return any(stop.start <= until and event.at <= stop.end for stop in stops)
 
     def found_one_hanging(self, event: Event) -> bool:
         """Whether an adapter that hung had the lock of its id: when it goes on, and finds that the id has gone, its
