@@ -61,7 +61,7 @@ WORKERS = $(if $(CI),auto,$(shell cores=$$(nproc) && echo $$((cores > 4 ? cores 
 # A test whose subject is a short deadline runs beside no more than one other that waits for its own.
 test: $(VENV)/.test ## all tests that need no root
 	$(BIN)/pytest -q -rsfE -n $(WORKERS) --dist worksteal -m 'not deadline'
-	$(BIN)/pytest -q -rsfE -n 2 --dist worksteal -m deadline $$(grep -rl --include='test_*.py' mark.deadline tests)
+	$(BIN)/pytest -q -rsfE -n 2 --dist worksteal -m deadline $$(grep -rl --include='test_*.py' mark.deadline tests | sort)
 
 coverage: $(VENV)/.coverage ## lines and branches that no test has run
 	rm -rf .cache/coverage && mkdir -p .cache/coverage

@@ -109,13 +109,13 @@ def without_an_adapter(planted: Planted) -> None:
 def with_adapters(planted: Planted) -> None:
     planted.write("opt/nri/bin/clearcfs", RESULT, 0o755)
     planted.write("opt/nri/bin/slow", "#!/bin/sh\nexec sleep 20\n", 0o755)
-    for types in (("clearcfs", "konfine"), ("slow",)):
+    for types, timeout in ((("clearcfs", "konfine"), 2), (("slow",), 1)):
         with Node() as node:
             played = planted.listed(types[0], *types, sandboxes="always")
             planted.start(node, played)
             node.accept()
             for event in ("RunPodSandbox", "StartContainer"):
-                node.event(event, timeout=2)
+                node.event(event, timeout=timeout)
             planted.status(played)
             planted.adapters[-1].kill()
             planted.adapters[-1].wait()
