@@ -94,7 +94,7 @@ def lines(nodes: list[Any]) -> set[int]:
 PATHS = [path for path in sorted((CLONE / "adapter").rglob("*.py")) if "proto" not in path.parts]
 OURS = [(path, node) for path in PATHS for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, Function)]
 INNER = {path: lines([line for its, node in OURS if its == path for line in node.body]) for path in PATHS}
-TESTS = [name for name in sorted(CLONE.glob("tests/**/test_*.py")) if not {"bench", "deploy", "peers"} & {*name.parts}]
+TESTS = [name for name in sorted(CLONE.glob("tests/**/test_*.py")) if not {"bench", "deploy"} & {*name.parts}]
 
 
 def drawn(seed: int) -> Iterator[tuple[Path, str, str, set[int]]]:
@@ -138,7 +138,7 @@ def measured(path: Path) -> File:
         if failed:
             pytest(*options, *failed)
             told = (OWN.copy / ".cache/output").read_text()
-            failed = sorted(set(re.findall(r"^(?:FAILED|ERROR) ([^\s\[]+)", told, re.MULTILINE)))
+            failed = sorted(set(re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", told, re.MULTILINE)))
     data = CoverageData(str(OWN.copy / ".cache/coverage/data"))
     data.read()
     runs = {path: INNER[path].intersection(data.lines(str(path)) or ()) for path in PATHS}
