@@ -59,8 +59,8 @@ def test_the_demo_plays_the_life_of_a_pod_and_runs_every_plugin_once_per_create_
 
 
 def shown(capsys: pytest.CaptureFixture[str]) -> str:
-    """Returns the output of a demo that fails."""
-    assert cli.main(["demo"]) == 1
+    """Returns the whole output of a demo that fails."""
+    assert cli.main(["demo", "-v"]) == 1
     return capsys.readouterr().out
 
 
@@ -78,6 +78,7 @@ def test_what_fails_is_shown_and_fails_the_demo(
     for problem in ("\nPROBLEM: RunPodSandbox: plugin: dump: no mood\n", "the stage 'postmortem' is unknown"):
         assert problem in text
     assert "its program /not/there: No such file" in text
+    assert re.search(r'\n    clearcfs +\S+ ms  {"plugin": "clearcfs"', text), "the result of what has not failed"
     monkeypatch.setattr(sys, "executable", "/not/there")
     assert "\nPROBLEM: Synchronize: 00-v010-adapter: plugin 00-v010-adapter failed to register" in shown(capsys)
 

@@ -95,9 +95,12 @@ def test_a_path_leads_to_the_last_value_of_that_name_or_as_far_as_it_leads() -> 
 
 def test_a_whole_number_is_an_int_however_it_is_written() -> None:
     numbers = {"1024.0": 1024, "-1e3": -1000, "9.223372036854775808e+18": 1 << 63, "1.5": 1.5, "1e400": float("inf")}
-    for text, number in numbers.items():
+    longest = 10**1000 - 1
+    for text, number in {**numbers, f"{longest}": longest, f"-{longest}": -longest}.items():
         found = gojson.plain(gojson.decode(f'{{"a":[{text}]}}'.encode(), levels=1))["a"][0]
         assert (found, type(found)) == (number, type(number))
+    with pytest.raises(ValueError, match=r"^a number with more than 1000 digits$"):
+        gojson.plain(gojson.decode(f"{longest + 1}".encode(), levels=1))
 
 
 def test_keys_are_compared_as_go_folds_them() -> None:

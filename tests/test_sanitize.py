@@ -98,6 +98,7 @@ def test_the_names_are_shown() -> None:
     hidden = ["A=***", "B", "C=", {"key": "D", "value": "***"}, {"name": "E", "value": "***"}]
     assert shown(request) == {"env": hidden, "args": ["A=1"]}
     assert shown({"env": {"F": "3"}}) == {"env": {"F": "***"}}
+    assert shown([{"env": "G=4"}, {"env": ""}]) == [{"env": "***"}, {"env": ""}], "that there is one can be seen"
 
 
 LONG = b'["%s"]' % (b"x" * MAX_TEXT)

@@ -79,7 +79,8 @@ def test_legacy_plugins_come_first_then_hooks_then_precreate_hooks(node: Machine
     node.plugin("second", node.record("second"))
     node.configure("first", "second")
     seen = node.path / "spec"
-    editor = node.plugin("editor", f"tee {seen} | sed {shlex.quote('s/B=1/B=2/')}")
+    edit = shlex.quote('s/B=1/B=2/; s/"sleep"/"true"/')
+    editor = node.plugin("editor", f"tee {seen} | sed {edit}")
     node.hook("a", "/bin/true", "createRuntime", annotations={"^note$": ".*"})
     node.hook("b", "/bin/true", "createRuntime", annotations={"^added$": ".*"})
     folder = node.hook("c", editor, "precreate")
@@ -88,6 +89,7 @@ def test_legacy_plugins_come_first_then_hooks_then_precreate_hooks(node: Machine
     daemon = node.launch({"plugins": plugins}, hooks=hooks)
     request = create("c1", {"note": "x"})
     request.container.env.append("A=1")
+    request.container.args[:] = ["sleep"]
     adjust = daemon.created(request)
     assert [told["spec"]["process"]["env"] for told in node.requests("second")] == [["A=2", "B=1"]]
     spec = json.loads(seen.read_text())
@@ -95,6 +97,7 @@ def test_legacy_plugins_come_first_then_hooks_then_precreate_hooks(node: Machine
     assert [entry["path"] for entry in spec["hooks"]["createRuntime"]] == ["/bin/true"]
     assert {entry.key: entry.value for entry in adjust.env if entry.key[0] != "-"} == {"A": "2", "B": "2"}
     assert dict(adjust.annotations) == {"added": "y"}
+    assert adjust.args[-1] == "true", "the runtime's NRI has it"
     assert len(adjust.hooks.create_runtime) == 1
     node.still_serves(daemon)
 

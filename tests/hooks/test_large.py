@@ -144,6 +144,19 @@ def test_what_may_take_long_is_matched_in_a_child_process(hooks: Hooks, loop: St
     assert loop.is_idle
 
 
+def test_with_pod_annotations_a_match_takes_twice_as_long(
+    hooks: Hooks, loop: SteppedLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a setting adds to the work of a turn counts."""
+    request = creating({"annotations": {"note": "ab" * 1000}})
+    made = [hooks(ALWAYS, PAIRS, pod_annotations=setting) for setting in (False, True)]
+    monkeypatch.setattr(Matcher, "work", lambda *_: bridge.MAX_WORK)
+    at_once, apart = (Outcome(each, request, loop.now + 2) for each in made)
+    assert (at_once.is_there, apart.is_there) == (True, False)
+    loop.until(lambda: apart.is_there, "the child does not end")
+    assert at_once.injected == apart.injected == ["0"]
+
+
 def test_the_child_keeps_no_descriptor_of_the_daemon(loop: SteppedLoop) -> None:
     """Some hold locks, which end with the last descriptor."""
     held = os.open("/dev/null", os.O_RDONLY)

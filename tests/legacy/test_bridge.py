@@ -71,9 +71,9 @@ LATE_ONES = {
         "ran a create c1, b create c1; chain of b: a;"
         "logs create of container c1: a took 1.9 s (legacy.plugins.a.timeout), it goes on after the answer"
     ),
-    "a late plugin's error names the one before it that took more time": (
-        "plugins a=hold b=hold; create c1; a holds; +1.5; let a; b holds; +0.4;"
-        "it is plugin: b: no result within 0.4 s: a took 1.5 s (legacy.plugins.a.timeout)"
+    "a late plugin's error names the one before it that took the most time": (
+        "plugins a=hold b=hold c=hold d=hold; create c1; a holds; +0.2; let a; b holds; +1.0; let b; c holds; +0.3;"
+        "let c; d holds; +0.4; it is plugin: d: no result within 0.4 s: b took 1.0 s (legacy.plugins.b.timeout)"
     ),
     "a late delete that fails is not answered again": (
         "with fail_delete=True; plugins a=hold_and_fail_at_delete b=answer; create c1 -> ok; stop c1; a holds; late;"

@@ -1,4 +1,4 @@
-"""The adapter's side of a hold: how long its loop waits for the keeper."""
+"""The adapter's side of a hold: how long its loop waits for the keeper, how many it holds, and what it tells."""
 
 from __future__ import annotations
 
@@ -42,14 +42,47 @@ def test_the_keeper_has_until_the_answer_is_due_but_not_long(
     assert holder.limit < LegacySettings().hold_limit, "before the keeper ends the hold"
 
 
+def holds(holder: Holder, id_: str) -> bool:
+    target = Target(id_, "p1", 1, api.Container(id=id_), api.PodSandbox(id="p1"))
+    return holder.hold(target, "a create", "b", due=1.0, must_finish=True, on_end=print, trace=UNTRACED)
+
+
+def test_no_more_are_held_at_once_than_the_setting_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loop: SteppedLoop
+) -> None:
+    monkeypatch.setattr(Holds, "hold", lambda *_: Mock(end=None, **{"let_go.return_value": HoldEnd.LET_GO}))
+    holder = Holder(loop, LegacySettings(hold_at_once=2), str(tmp_path))
+    assert [holds(holder, id_) for id_ in ("c1", "c2", "c3")] == [True, True, False]
+    assert (holder.missing, holder.notes) == ({Missing.TOO_MANY: 1}, [])
+    holder.end("c1", None)
+    assert holds(holder, "c4")
+
+
+def test_it_is_ready_when_its_keeper_has_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loop: SteppedLoop
+) -> None:
+    holder = Holder(loop, LegacySettings(), str(tmp_path))
+    for pid in (0, 7):
+        monkeypatch.setattr(Holds, "keeper", pid)
+        assert holder.is_ready == (pid > 0)
+
+
+def test_holds_of_another_adapter_that_it_cannot_end_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, loop: SteppedLoop
+) -> None:
+    (tmp_path / "state").touch()
+    Holder(loop, LegacySettings(), f"{tmp_path}/state").end_left()
+    [said] = caplog.messages
+    assert said.startswith(f"containers that another adapter has held may wait on: {tmp_path}/state: ")
+
+
 def test_a_hold_that_does_not_end_is_told_and_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, loop: SteppedLoop
 ) -> None:
     hold = Mock(end=None, **{"let_go.side_effect": [NotHeld(Missing.NO_KEEPER), HoldEnd.LET_GO]})
     monkeypatch.setattr(Holds, "hold", lambda *_: hold)
     holder = Holder(loop, LegacySettings(), str(tmp_path))
-    target = Target("c1", "p1", 1, api.Container(id="c1"), api.PodSandbox(id="p1"))
-    assert holder.hold(target, "a create", "b", due=1.0, must_finish=True, on_end=print, trace=UNTRACED)
+    assert holds(holder, "c1")
     holder.end("c1", None)
     (said,) = [record.message for record in caplog.records if record.levelno == logging.ERROR]
     assert said.startswith("a create: its hold does not end, which is tried again: ")

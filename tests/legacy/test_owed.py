@@ -77,15 +77,20 @@ def test_what_has_stopped_gets_its_delete_at_once(back: Node, caplog: pytest.Log
     assert back.delete("c1").outcome == "nothing to do"
 
 
-@pytest.mark.parametrize("is_created_again", [False, True])
-def test_what_is_absent_gets_its_delete_at_the_second_look_unless_named(back: Node, is_created_again: bool) -> None:
+@pytest.mark.parametrize("meanwhile", ["nothing", "created again", "another connection"])
+def test_what_is_absent_gets_its_delete_at_the_second_look_unless_named(back: Node, meanwhile: str) -> None:
+    """The second look comes as late after each Synchronize, though there was one just before."""
     synchronize(back, [living_pod()], [listed("c2", RUNNING)])
-    if is_created_again:
+    if meanwhile == "created again":
         back.wait(back.create("c1"))
+    elif meanwhile == "another connection":
+        back.loop.advance(SECOND_LOOK - 0.2)
+        back.serving.on_runtime_gone()
+        synchronize(back, [living_pod()], [listed("c2", RUNNING)])
     back.loop.advance(SECOND_LOOK - 0.1)
     assert deletes(back) == []
     back.loop.advance(0.2)
-    assert deletes(back) == ["a delete c1"][is_created_again:]
+    assert deletes(back) == ["a delete c1"][meanwhile == "created again" :]
 
 
 @pytest.mark.parametrize("is_read", [False, True])

@@ -249,8 +249,8 @@ def _plain(value: Any, levels: int) -> Any:
         return value
     if value[:1] in b"{[":
         return _plain(_decode(value.decode("utf-8", "replace each byte")), levels)
-    if value.lstrip(b"-").isdigit():
-        if len(value) > MAX_DIGITS:
+    if (digits := value.lstrip(b"-")).isdigit():
+        if len(digits) > MAX_DIGITS:
             raise ValueError(f"a number with more than {MAX_DIGITS} digits")
         return int(value)
     number = float(value)

@@ -38,9 +38,9 @@ def main(arguments: Sequence[str] | None = None, launch: Launch | None = None) -
     so that the daemon starts quickly, for a runtime waits for it. A guard passes `launch` to its servers.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    for name in ("stdout", "stderr"):
+    for name in ("stdin", "stdout", "stderr"):  # in the order of their descriptors
         if getattr(sys, name) is None:  # the caller has closed it
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+            setattr(sys, name, open(os.devnull, "r+", encoding="utf-8"))  # noqa: SIM115
     try:
         return _command(words, launch) if words else _run(Options(), launch)
     except NRIError as error:
@@ -49,8 +49,7 @@ def main(arguments: Sequence[str] | None = None, launch: Launch | None = None) -
     except BrokenPipeError:  # stdout was closed, as by `| head`
         return FINDINGS
     except Exception as bug:
-        if _to_syslog(bug):
-            return FINDINGS
+        _to_syslog(bug)
         raise
 
 
@@ -97,27 +96,26 @@ def _flushed_stdout() -> Iterator[None]:
 def _complain(error: NRIError) -> None:
     from v010_adapter.cli import terminal  # noqa: PLC0415
 
-    if not _to_syslog(error):
-        terminal.show(f"v010-adapter: {error}", out=sys.stderr)
-        if isinstance(error, RegistrationError) and sys.stderr.isatty():
-            terminal.show(NEXT_STEPS, out=sys.stderr)
+    _to_syslog(error)
+    terminal.show(f"v010-adapter: {error}", out=sys.stderr)
+    if isinstance(error, RegistrationError) and sys.stderr.isatty():
+        terminal.show(NEXT_STEPS, out=sys.stderr)
 
 
-def _to_syslog(error: Exception) -> bool:
-    """Logs an error to syslog and returns True, if stderr is /dev/null, as in a launched plugin."""
+def _to_syslog(error: Exception) -> None:
+    """Logs an error to syslog if stderr is /dev/null, as in a launched plugin."""
     from nri.syslog import stderr_is_null  # noqa: PLC0415
     from v010_adapter import settings  # noqa: PLC0415
     from v010_adapter.monitoring import logs  # noqa: PLC0415
 
     if not stderr_is_null():
-        return False
+        return
     logs.setup(settings.LogSettings())
     bug = None if isinstance(error, NRIError) else error
     logs.log.error("%s%s", "a bug: " if bug else "", error, exc_info=bug)
     for _ in range(50 if bug else 0):  # syslog's socket may queue only ten lines, and this process is about to end
         time.sleep(0.01)
         logs.flush()
-    return True
 
 
 class Options(NamedTuple):

@@ -79,7 +79,7 @@ def read_argument(path: str) -> tuple[bytes, str]:
     """Returns the bytes of a file that is named on the command line, and its name in errors. Raises ConfigError."""
     name = "stdin" if path == "-" else path
     try:
-        if path == "-" and sys.stdin is not None:  # None: stdin is closed
+        if path == "-":
             return paths.at_most(sys.stdin.buffer, paths.MAX_INPUT), name
         return paths.read(path, paths.MAX_INPUT)[0], name
     except (OSError, ValueError) as error:

@@ -121,8 +121,6 @@ class Holder:
     def can_hold(self, target: Target, trace: Trace) -> bool:
         """Whether a container can be held soon, as far as can be seen. Starts the keeper, without waiting for it."""
         try:
-            if len(self._held) >= self._own.hold_at_once:
-                raise NotHeld(Missing.TOO_MANY, f"legacy.holdAtOnce: {self._own.hold_at_once}")
             evidence.waiting(target.id, _pid(target), target.cgroups_path)
             if not self._holds.keeper:
                 with private_directory.open_directory(self._state_directory, self._own.trust):

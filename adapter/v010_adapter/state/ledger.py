@@ -18,7 +18,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache, partial
@@ -359,7 +358,8 @@ class Ledger:
 
     def write_now(self) -> None:
         """The process ends: writes what is to be written later."""
-        deque(self._write_each(), maxlen=0)
+        for _ in self._write_each():
+            pass
 
     def _cut_each(self) -> Iterator[int]:
         while self._uncut:

@@ -24,7 +24,7 @@ WRITES = "it writes before its request"
 
 def confirm(type_: str) -> None:
     """Asks the user at the terminal for permission. Raises ConfigError if the answer is not yes."""
-    if not sys.stdin or not sys.stdin.isatty():
+    if not sys.stdin.isatty():
         raise ConfigError("-probe", f"it runs {type_} twice, without a request: confirm that with -yes")
     question = printable(f"This runs {type_} twice, without a request. Continue? [y/N] ")
     print(question, end="", file=sys.stderr, flush=True)

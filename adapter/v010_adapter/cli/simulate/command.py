@@ -55,7 +55,8 @@ def main(options: Namespace) -> int:
             at = options.event or ["CreateContainer"]
             plugins.append(trial.plugin(Path(directory), options.legacy, at, options.hooks, options.conf))
         with (Path(directory) / "messages").open("w+b") as messages:
-            is_apart = options.output != "text" or not _is_one_terminal()
+            # In the same file, such as a terminal, plugins would print between the lines.
+            is_apart = options.output != "text" or not os.path.sameopenfile(1, 2)
             if options.contract:
                 life = events.events if options.container or options.events else ()
                 return contract.run(options, plugins, flavour, life, None if is_apart else messages)
@@ -67,14 +68,6 @@ def _end(number: int, _: object) -> None:
     """Ends the command as Ctrl-C does: CI ends what takes too long with SIGTERM. A second one changes nothing."""
     signal.signal(number, signal.SIG_IGN)
     sys.exit(128 + number)
-
-
-def _is_one_terminal() -> bool:
-    """Whether stdout and stderr are the same file, such as a terminal: then plugins would print between the lines."""
-    try:
-        return os.path.sameopenfile(1, 2)
-    except OSError:  # one of them is closed
-        return False
 
 
 def _play(play: Play, flavour: Flavour, options: Namespace, messages: BinaryIO) -> int:
