@@ -285,16 +285,6 @@ def test_the_guard_kills_a_stopped_server_and_starts_another(node: Machine, list
     assert node.runs() == [("create", "c1"), ("delete", "c1")]
 
 
-def test_a_stopped_server_gives_the_lock_to_the_adapter_that_waits(node: Machine) -> None:
-    node.configure("good")
-    node.shared_state = "state"
-    first, second = node.launch(), node.launch()
-    os.kill(first.server, signal.SIGSTOP)
-    first.dropped()
-    second.serves(start("c1"))
-    assert node.runs() == [("create", "c1")]
-
-
 def test_the_launched_process_does_not_kill_a_stopped_guard(node: Machine) -> None:
     daemon = node.launch()
     os.kill(daemon.guard, signal.SIGSTOP)
