@@ -128,8 +128,7 @@ def test_a_server_that_was_asked_to_end_and_is_killed_does_not_come_back(node: M
     node.configure("slow")
     daemon.send(start("ctr"))
     gate.arrival()
-    daemon.signal(signal.SIGTERM)
-    daemon.logged("ending on SIGTERM")
+    daemon.terminate()
     kill(daemon.server)
     assert daemon.ended() == 128 + signal.SIGKILL
 

@@ -17,7 +17,7 @@ from nri import api
 from nri.wire import Code
 
 from ..rig.daemon import COMMAND, OVER, Daemon
-from ..rig.machine import HURRIED, HURRY, Machine, create, listed, start, stop
+from ..rig.machine import HURRIED, HURRY, Machine, create, start, stop
 from .test_metrics import page
 
 ADJUSTS = '{"spec": {"process": {"env": ["A=1"]}}}'
@@ -34,11 +34,6 @@ def each(daemons: tuple[Daemon, ...], *events: Message) -> None:
     for event in events:
         for daemon in daemons:
             daemon.serves(event)
-
-
-def terminate(daemon: Daemon) -> None:
-    os.kill(daemon.pid, signal.SIGTERM)
-    daemon.logged("ending on SIGTERM")
 
 
 def halt(daemon: Daemon) -> None:
@@ -80,16 +75,6 @@ def test_a_kill_in_the_middle_of_a_creation_lets_the_second_adjust_it(node: Mach
     assert len(node.runs()) == 3
 
 
-def test_a_killed_and_restarted_adapter_runs_the_deletes_of_what_has_stopped(node: Machine) -> None:
-    first = node.launch()
-    first.serves(start("c1"))
-    first.kill()
-    second = node.spawn().handshake(node.settings(), listed("c1", api.CONTAINER_STOPPED))
-    second.logged("c1 (c1) has gone without an event: its delete comes now")
-    second.serves(start("c2"), stop("c2"))
-    assert sorted(node.runs()) == life("c1", "c2")
-
-
 # ---- an adapter that hangs: the runtime asks the next one when its time is up
 
 
@@ -121,7 +106,7 @@ def test_after_sigterm_an_adapter_serves_what_comes_until_it_is_idle(node: Machi
     first, second = (node.launch({"onFailure": "ignore"}, patch=HURRY) for _ in range(2))
     first.serves(start("c1"), timeout=HURRIED)
     gate.arrival()
-    terminate(first)
+    first.terminate()
     first.serves(start("c2"))
     gate.let_on()
     assert first.ended() == 0
