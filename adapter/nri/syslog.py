@@ -10,6 +10,7 @@ import contextlib
 import errno
 import logging
 import os
+from abc import ABC, abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -69,7 +70,7 @@ class PlainFormatter(logging.Formatter):
         return text[: self._limit - len(CUT.encode())].decode("utf-8", "ignore") + CUT
 
 
-class NonBlockingHandler(logging.Handler):
+class NonBlockingHandler(logging.Handler, ABC):
     """Keeps lines until they can be written without blocking. A subclass writes a line."""
 
     limit = 0
@@ -110,16 +111,16 @@ class NonBlockingHandler(logging.Handler):
                 else:
                     self._backlog.popleft()
 
+    @abstractmethod
     def _line(self, level: int, text: str) -> bytes:
         """Returns the bytes that are written for a line."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _write(self, line: bytes) -> int:
         """Writes a line or its beginning; returns the number of bytes that are written, or must not be tried again.
 
         Raises BlockingIOError when the line cannot be written now.
         """
-        raise NotImplementedError
 
 
 class Syslog(NonBlockingHandler):

@@ -64,8 +64,8 @@ CHANGES = [
     (MEMORY.format("limit=api.OptionalInt64(value=5), swap=api.OptionalInt64(value=5)"), NEWEST, "", ""),
     (MEMORY.format("reservation=api.OptionalInt64(value=5)"), NEWEST, "changes-are-applied", "adjust: linux.resources"),
     (ERRNO, WITH_CRIO, "crashes-no-runtime", "linux.seccomp.syscalls[0].errnoRet: NRI 0.10 and 0.11 crash"),
-    (ERRNO, "containerd/2.0.14", "changes-are-applied", "linux.seccomp.syscalls[0].errnoRet: NRI 0.10 and 0.11 crash"),
     (ERRNO, NEWEST, "", ""),
+    (ERRNO, "containerd/2.0.14", "changes-are-applied", "linux.seccomp.syscalls[0].errnoRet: NRI 0.10 and 0.11 crash"),
 ]
 
 

@@ -46,10 +46,11 @@ class InTask(Plugin):
     def __init__(self, error: Exception | None = None, on_failure: Any = "fail") -> None:
         self.gate = threading.Event()
         self.entered = threading.Event()
+        self.hold: Hold | None = None
         self._error, self._on_failure = error, on_failure
 
     async def start_container(self, request: api.StartContainerRequest, context: Context) -> None:
-        async with context.hold(90, self._on_failure):
+        async with context.hold(90, self._on_failure) as self.hold:
             self.entered.set()
             while not self.gate.is_set():
                 await asyncio.sleep(0.005)
@@ -82,6 +83,8 @@ def test_a_handler_answers_and_the_container_waits(nri_runtime: Node, created: C
     assert plugin.held[1].let_go() is HoldEnd.LET_GO
     assert other.runs()
     assert (container.is_held, plugin.held[0].end) == (True, None)
+    with pytest.raises(TimeoutError):
+        container.runs(0)
     assert plugin.held[0].refuse() is HoldEnd.REFUSED
     assert not container.runs()
 
@@ -97,6 +100,8 @@ def test_a_block_of_a_coroutine_ends_the_hold(
     assert not container.start().error
     assert nri_runtime.event("CreateContainer").error == "", "other events are served"
     assert container.is_held
+    assert plugin.hold
+    assert plugin.hold.end is None
     plugin.gate.set()
     assert container.runs()
     assert "answer" not in caplog.text, "it is neither late nor answered twice"
@@ -119,10 +124,12 @@ def test_an_exception_of_the_block_refuses_the_container_and_is_logged(
 def test_a_plugin_that_ends_leaves_its_containers_to_the_policy(
     nri_runtime: Node, created: Callable[..., Created], on_failure: str
 ) -> None:
-    nri_runtime.add(InTask(on_failure=on_failure))
+    nri_runtime.add(InTask(on_failure=on_failure), name="ends")
     container = created()
     container.start()
+    assert "ends" in {thread.name for thread in threading.enumerate()}
     nri_runtime.stop()
+    assert "ends" not in {thread.name for thread in threading.enumerate()}
     assert container.runs() == (on_failure == "ignore")
 
 
@@ -306,7 +313,7 @@ def test_the_process_is_in_the_cgroup_of_the_container(seen: str, container: str
     assert evidence.is_below(seen, expand(container)) == fits
 
 
-def test_a_keeper_that_cannot_start_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_keeper_that_cannot_start_leaves_no_process(holds: Holds, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.executable", "/bin/false")
     started = []
     spawn = os.posix_spawn
@@ -319,6 +326,9 @@ def test_a_keeper_that_cannot_start_leaves_no_process(tmp_path: Path, monkeypatc
     container = api.Container(id="c1", pid=os.getpid())
     for ask in (Holds.start, lambda holds: holds.hold(container, timeout=LIMIT)):
         with pytest.raises(NotHeld, match=Missing.NO_KEEPER.value):
-            ask(Holds(str(tmp_path)))
+            ask(holds)
+        assert holds.keeper == 0
         with pytest.raises(ChildProcessError):
             os.waitpid(started[-1], 0)
+    monkeypatch.undo()
+    assert missing(holds, container) is Missing.NO_FIFO, "the next keeper starts"

@@ -106,6 +106,14 @@ def test_a_name_with_brackets_and_blanks_does_not_confuse(unified: Path) -> None
         assert find_pid("/abc", str(unified)) == os.getpid()
 
 
+def test_a_process_that_has_ended_and_is_not_reaped_does_not_count(unified: Path) -> None:
+    with running(["/bin/true"]) as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        put(unified / "abc", ended.pid, (init := os.getpid()))
+        assert find_pid("/abc", str(unified)) == init
+        assert cgroup.start_time(ended.pid) == 0
+
+
 def test_processes_outside_of_our_pid_namespace_do_not_count(unified: Path) -> None:
     """The kernel shows them as 0."""
     for others, pid in (((0, 0), 0), ((0, os.getpid()), os.getpid())):

@@ -110,6 +110,8 @@ SAID = [
 def test_updates_may_be_asked_for_at_any_time_from_the_version_of_nri_on_that_cannot_deadlock() -> None:
     for version, refused in (((0, 12, 0), True), ((0, 12, 1), False), ((0, 12, 2), False)):
         assert bool(runtimes.Runtime("containerd", "2.4.0", version).refuses_updates) is refused, version
+    docker = runtimes.Runtime("docker", "29.0.0", (0, 12, 1))
+    assert docker.refuses_updates == "Docker takes no updates of containers"
 
 
 def test_a_runtimes_nri_is_what_it_tells_or_what_is_known_of_it() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import socket
+import struct
 import sys
 import threading
 from collections.abc import Iterator
@@ -21,7 +23,7 @@ from nri.metrics import Metrics
 from nri.testing import Node
 from nri.wire import Code
 
-from ..rig.waiting import LIMIT
+from ..rig.waiting import LIMIT, limit
 
 
 class Client:
@@ -200,10 +202,18 @@ def test_metrics_of_a_plugins_own_are_on_the_page(counted: Metrics) -> None:
     assert Client(counted.port).samples("own_devices_found_total") == {(): 3.0}
 
 
-def test_a_client_that_goes_away_disturbs_nobody(counted: Metrics, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_client_that_goes_away_disturbs_nobody(
+    counted: Metrics, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
     for sent in (b"", b"GET", b"\0" * 1000, b"GET /metrics HTTP/1.1\r\n\r\n"):
         with socket.create_connection(("127.0.0.1", counted.port), timeout=LIMIT) as client:
             client.sendall(sent)
+    with caplog.at_level(logging.DEBUG, "nri.metrics"):
+        with socket.create_connection(("127.0.0.1", counted.port), timeout=LIMIT) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # its end is a reset
+        with limit("the client's end is logged"):
+            while "a client of the metrics has gone" not in caplog.text:
+                os.sched_yield()
     assert Client(counted.port).get("/healthz") == (200, "ok\n")
     assert capfd.readouterr() == ("", "")
 

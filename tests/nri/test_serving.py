@@ -161,7 +161,9 @@ class Joined(Plugin):
 
 
 @hosted
-async def test_a_running_plugin_asks_for_updates_and_hears_what_failed(host: Host) -> None:
+async def test_a_running_plugin_asks_for_updates_and_hears_what_failed(
+    host: Host, caplog: pytest.LogCaptureFixture
+) -> None:
     made = Joined()
     for _ in range(2):  # the second time after a connection
         with pytest.raises(NRIError, match="has not joined"):
@@ -173,6 +175,8 @@ async def test_a_running_plugin_asks_for_updates_and_hears_what_failed(host: Hos
             at_once = weakref.ref(made.update_containers([]))
             gc.collect()
             assert at_once() is None, "it is not kept"
+            made.update_containers([]).then(lambda *_: 1 / 0)
+            assert "the listener of an update has failed" in caplog.text
             in_coroutine = asyncio.ensure_future(awaited(made, "a", "b"))
             assert await peer.answer_updates("b") == ["a", "b"]
             assert await in_coroutine == ["b"]

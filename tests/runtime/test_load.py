@@ -246,7 +246,7 @@ def test_two_plugins_that_want_the_same_are_a_conflict() -> None:
 
 def test_the_processes_of_a_plugin_are_its_group_and_their_descendants() -> None:
     def stat(parent: int, group: int) -> list[int]:
-        return [0, parent, group, *[0] * 12]
+        return [parent, group, *[0] * 12]
 
     stats = {1: stat(0, 1), 10: stat(1, 10), 11: stat(10, 10), 12: stat(11, 12), 13: stat(1, 10), 14: stat(1, 14)}
     assert processes.family(10, stats) == {10, 11, 12, 13}
@@ -269,7 +269,7 @@ def test_the_numbers_of_a_process_are_those_of_the_kernel() -> None:
 
 def test_usage_is_the_largest_memory_and_the_processor_time_of_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks, memory = [100, 120, 150], [5, 7, 6]
-    monkeypatch.setattr(processes, "_stats", lambda: {10: [0, 1, 10, *[0] * 8, ticks.pop(0), 0, 0, 0]})
+    monkeypatch.setattr(processes, "_stats", lambda: {10: [1, 10, *[0] * 8, ticks.pop(0), 0, 0, 0]})
     monkeypatch.setattr(processes, "_memory", lambda pid: memory.pop(0))
     meter = processes.Meter([cast(Any, type("Fake", (), {"name": NAME, "process": type("", (), {"pid": 10})}))])
     meter.look()

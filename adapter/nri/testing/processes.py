@@ -10,9 +10,9 @@ from pathlib import Path
 
 from nri.testing.plugin import Plugin
 
-PARENT, GROUP = 1, 2
-TIMES = slice(11, 15)
-"""The places behind the name in /proc/PID/stat; the times are those of the process and of its children that ended."""
+PARENT, GROUP = 0, 1
+TIMES = slice(10, 14)
+"""The places behind the state in /proc/PID/stat; the times are those of the process and of its children that ended."""
 TICK = 1 / os.sysconf("SC_CLK_TCK")
 
 
@@ -34,6 +34,7 @@ class Meter:
     def __init__(self, plugins: Iterable[Plugin]) -> None:
         self._pids = {plugin.name: plugin.process.pid for plugin in plugins if plugin.process is not None}
         self._before = {name: now.cpu for name, now in self._now()}
+        self._pids = {name: self._pids[name] for name in self._before}  # another process may get the pid of the others
         self.usage: dict[str, Usage] = {}
         """The usage of each plugin, by its `NN-NAME`. A plugin that has ended keeps what the last `look` saw."""
         self.look()
@@ -42,7 +43,7 @@ class Meter:
         """Reads the processes as they are now."""
         for name, now in self._now():
             before = self.usage.get(name, Usage(0, 0, 0))
-            cpu = max(before.cpu, now.cpu - self._before.get(name, 0))
+            cpu = max(before.cpu, now.cpu - self._before[name])
             self.usage[name] = Usage(max(before.processes, now.processes), cpu, max(before.memory, now.memory))
 
     def _now(self) -> list[tuple[str, Usage]]:
@@ -59,12 +60,12 @@ def family(pid: int, stats: dict[int, list[int]]) -> set[int]:
 
 
 def _stats() -> dict[int, list[int]]:
-    """Returns the numbers of /proc/PID/stat of all processes; the state, which is a letter, is 0."""
+    """Returns the numbers of /proc/PID/stat of all processes, behind the state, which is a letter."""
     stats = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         with suppress(OSError):  # the process has ended
             _, _, fields = Path("/proc", name, "stat").read_text(errors="replace").rpartition(")")
-            stats[int(name)] = [0, *map(int, fields.split()[1:])]
+            stats[int(name)] = [*map(int, fields.split()[1:])]
     return stats
 
 
