@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import signal
 
 import pytest
 
@@ -128,8 +127,7 @@ def test_sigterm_lets_a_precreate_hook_be_finished(node: Machine) -> None:
     request.container.env.append("A=1")
     call = daemon.send(request)
     gate.arrival()
-    daemon.signal(signal.SIGTERM)
-    daemon.logged("INFO ending on SIGTERM")
+    daemon.terminate()
     gate.let_on()
     reply = daemon.reply(call)
     adjust = api.CreateContainerResponse.FromString(reply.payload).adjust

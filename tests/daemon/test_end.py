@@ -88,11 +88,7 @@ def test_when_the_runtime_goes_what_is_under_way_is_finished(node: Machine, gate
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_an_idle_daemon_and_one_that_is_not_accepted(node: Machine, number: signal.Signals) -> None:
-    daemon = node.launch()
-    daemon.signal(number)
-    assert daemon.ended() == 0
-    assert daemon.log[-1].endswith(f"INFO ending on {number.name}")
+def test_a_signal_ends_a_daemon_that_is_not_accepted(node: Machine, number: signal.Signals) -> None:
     daemon = node.spawn()
     daemon.request()
     daemon.signal(number)
@@ -103,8 +99,7 @@ def test_sigterm_lets_the_event_in_hand_be_finished_and_answered_also_with_a_fai
     node.plugin("good", node.record("good", '{"error":"no luck"}'))
     daemon = node.launch()
     call = begin(daemon, gate)
-    daemon.signal(signal.SIGTERM)
-    daemon.logged("INFO ending on SIGTERM")
+    daemon.terminate()
     assert call not in daemon.replies
     gate.let_on()
     assert daemon.reply(call).message == "plugin: good: no luck"
@@ -117,8 +112,7 @@ def test_a_second_signal_ends_the_daemon_at_once(node: Machine, gate: Gate, seco
     """Whoever presses Ctrl-C twice does not want to wait for a plugin."""
     daemon = node.launch()
     call = begin(daemon, gate)
-    daemon.signal(signal.SIGTERM)
-    daemon.logged("INFO ending on SIGTERM")
+    daemon.terminate()
     daemon.signal(second)
     assert daemon.ended() == 0
     assert daemon.log[-1].endswith(f"WARNING ending at once on a second signal, {second.name}")
@@ -133,8 +127,7 @@ def test_a_signal_and_the_end_of_the_runtime_let_the_chain_be_finished(
     begin(daemon, gate)
     for is_signal in (False, True) if is_first == "the runtime" else (True, False):
         if is_signal:
-            daemon.signal(signal.SIGTERM)
-            daemon.logged("INFO ending on SIGTERM")
+            daemon.terminate()
         else:
             daemon.hang_up()
             daemon.logged("INFO the runtime has closed the connection")
@@ -158,8 +151,7 @@ def test_a_plugin_that_never_ends_holds_up_the_end_no_longer_than_its_grace(node
 def test_sigterm_does_not_lose_answers_that_the_runtime_has_not_read_yet(node: Machine) -> None:
     daemon = node.launch()
     calls = failed(node, daemon)
-    daemon.signal(signal.SIGTERM)
-    daemon.logged("INFO ending on SIGTERM")
+    daemon.terminate()
     for call in calls:
         assert daemon.reply(call).message.startswith("plugin: bad: xxxx")
     assert daemon.ended() == 0

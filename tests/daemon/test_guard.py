@@ -128,8 +128,7 @@ def test_a_server_that_was_asked_to_end_and_is_killed_does_not_come_back(node: M
     node.configure("slow")
     daemon.send(start("ctr"))
     gate.arrival()
-    daemon.signal(signal.SIGTERM)
-    daemon.logged("ending on SIGTERM")
+    daemon.terminate()
     kill(daemon.server)
     assert daemon.ended() == 128 + signal.SIGKILL
 
@@ -283,16 +282,6 @@ def test_the_guard_kills_a_stopped_server_and_starts_another(node: Machine, list
     assert stopped not in children_of(daemon.guard)
     daemon.serves(stop("c1"))
     assert node.runs() == [("create", "c1"), ("delete", "c1")]
-
-
-def test_a_stopped_server_gives_the_lock_to_the_adapter_that_waits(node: Machine) -> None:
-    node.configure("good")
-    node.shared_state = "state"
-    first, second = node.launch(), node.launch()
-    os.kill(first.server, signal.SIGSTOP)
-    first.dropped()
-    second.serves(start("c1"))
-    assert node.runs() == [("create", "c1")]
 
 
 def test_the_launched_process_does_not_kill_a_stopped_guard(node: Machine) -> None:

@@ -19,7 +19,7 @@ from nri.testing.runtime import Outcome
 from nri.wire import Code
 
 from ..rig.daemon import Daemon, kill_tree
-from ..rig.machine import HURRIED, HURRY, POD, Machine, container, listening, stop
+from ..rig.machine import HURRIED, HURRY, POD, Gate, Machine, container, listening, stop
 from ..rig.processes import gone
 from ..rig.waiting import LIMIT
 from .conftest import Ask
@@ -28,6 +28,7 @@ AT_ONCE = {"holdAfter": 0}
 FAILS = 'echo \'{"error": "broken"}\''
 
 Make = Callable[..., Created]
+Begin = Callable[..., tuple[Daemon, Gate, Created]]
 
 
 @pytest.fixture
@@ -47,6 +48,25 @@ def created() -> Iterator[Make]:
         yield make
 
 
+@pytest.fixture
+def begun(node: Machine, created: Make) -> Begin:
+    """Launches a daemon, and starts a container, which is held for the plugin `slow`."""
+
+    def begin(when: str = "", then: str = "") -> tuple[Daemon, Gate, Created]:
+        gate = node.slow(when=when)
+        if then:
+            node.plugin("slow", f"read -r line; {gate.script}; {then}")
+        node.configure("slow")
+        daemon = node.launch(AT_ONCE)
+        container = created(daemon)
+        assert container.start().error == ""
+        gate.arrival()
+        assert container.is_held
+        return daemon, gate, container
+
+    return begin
+
+
 def keepers(state: Path) -> list[int]:
     """The keepers whose records are in a state directory."""
     found = []
@@ -57,14 +77,9 @@ def keepers(state: Path) -> list[int]:
     return found
 
 
-def test_a_container_waits_for_its_plugin_and_others_do_not(node: Machine, created: Make) -> None:
-    gate = node.slow(when='"id":"c1"')
-    node.configure("slow")
-    daemon = node.launch(AT_ONCE)
-    first, second = created(daemon), created(daemon, "c2")
-    assert first.start().error == ""
-    gate.arrival()
-    assert first.is_held
+def test_a_container_waits_for_its_plugin_and_others_do_not(begun: Begin, created: Make) -> None:
+    daemon, gate, first = begun(when='"id":"c1"')
+    second = created(daemon, "c2")
     assert second.start().error == ""
     assert second.runs()
     assert first.is_held
@@ -74,15 +89,8 @@ def test_a_container_waits_for_its_plugin_and_others_do_not(node: Machine, creat
     daemon.logged("INFO create of container default/web/c1 (c1): after it was held for", "it starts")
 
 
-def test_a_plugin_that_fails_refuses_its_container(node: Machine, created: Make) -> None:
-    gate = node.slow()
-    node.plugin("slow", f"read -r line; {gate.script}; {FAILS}")
-    node.configure("slow")
-    daemon = node.launch(AT_ONCE)
-    first = created(daemon)
-    assert first.start().error == ""
-    gate.arrival()
-    assert first.is_held
+def test_a_plugin_that_fails_refuses_its_container(begun: Begin) -> None:
+    daemon, gate, first = begun(then=FAILS)
     gate.let_on()
     assert not first.runs()
     daemon.logged("ERROR create of container default/web/c1 (c1): plugin: slow: broken")
@@ -104,13 +112,8 @@ def test_by_default_it_is_held_when_its_time_is_up(node: Machine, created: Make)
     assert first.runs()
 
 
-def test_what_is_stopped_while_it_is_held_never_runs(node: Machine, created: Make) -> None:
-    gate = node.slow(when='"state":"create"')
-    node.configure("slow")
-    daemon = node.launch(AT_ONCE)
-    first = created(daemon)
-    first.start()
-    gate.arrival()
+def test_what_is_stopped_while_it_is_held_never_runs(node: Machine, begun: Begin) -> None:
+    daemon, gate, first = begun(when='"state":"create"')
     stopping = daemon.send(stop("c1"))
     assert not first.runs()
     gate.let_on()
@@ -138,15 +141,8 @@ def test_a_process_that_waits_for_nothing_is_not_held_and_the_log_and_status_say
     assert keepers(node.path / "state") == []
 
 
-def test_status_shows_what_is_held_since_when_and_how_holds_have_ended(
-    node: Machine, created: Make, asked: Ask
-) -> None:
-    gate = node.slow()
-    node.configure("slow")
-    daemon = node.launch(AT_ONCE)
-    first = created(daemon)
-    first.start()
-    gate.arrival()
+def test_status_shows_what_is_held_since_when_and_how_holds_have_ended(begun: Begin, asked: Ask) -> None:
+    daemon, gate, first = begun()
     [held] = asked("-o", "json").adapter["holds"]["held"]
     assert (held["what"], held["plugin"]) == ("create of container default/web/c1 (c1)", "slow")
     assert "create of container default/web/c1 (c1)" in asked().stdout
@@ -157,30 +153,11 @@ def test_status_shows_what_is_held_since_when_and_how_holds_have_ended(
     assert (holds["held"], sum(holds["times"]["let_go"]["counts"])) == ([], 1)
 
 
-@pytest.mark.parametrize(("policy", "runs"), [("fail", False), ("ignore", True)])
-def test_when_the_adapter_is_killed_the_keeper_decides_by_the_policy(
-    node: Machine, created: Make, policy: str, runs: bool
-) -> None:
-    gate = node.slow()
-    node.configure("slow")
-    daemon = node.launch({"holdAfter": 0, "onFailure": policy})
-    first = created(daemon)
-    first.start()
-    gate.arrival()
-    os.kill(daemon.server, signal.SIGKILL)
-    assert first.runs() is runs
-
-
 def test_an_adapter_ends_the_holds_of_one_that_was_killed_with_its_keeper_before_it_connects(
-    node: Machine, created: Make
+    node: Machine, begun: Begin
 ) -> None:
     node.shared_state = "state"
-    gate = node.slow()
-    node.configure("slow")
-    daemon = node.launch(AT_ONCE)
-    first = created(daemon)
-    first.start()
-    gate.arrival()
+    daemon, _, first = begun()
     [keeper] = keepers(node.path / "state")
     os.kill(keeper, signal.SIGSTOP)  # else it would end the hold
     kill_tree(daemon.pid)

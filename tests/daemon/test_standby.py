@@ -17,7 +17,7 @@ from tests.rig.waiting import limit
 from v010_adapter.monitoring.status import ask
 
 from ..rig.daemon import COMMAND, Daemon
-from ..rig.machine import Machine, start, stop
+from ..rig.machine import Machine, start
 
 STANDBY = {"standby": 1}
 NOTING = """cd '{0}'
@@ -74,15 +74,6 @@ def noted(node: Machine, name: str) -> list[int]:
     return [int(pid) for pid in path.read_text().split()] if path.exists() else []
 
 
-def test_the_first_event_finds_a_process_and_so_does_each_that_follows(node: Machine, standing_by: StandingBy) -> None:
-    daemon = node.launch(STANDBY)
-    for event in (start("c1"), stop("c1"), start("c2"), stop("c2")):
-        (pid,) = standing_by(daemon)
-        daemon.serves(event)
-        assert noted(node, "pids")[-1] == pid
-    assert node.runs() == [(state, id_) for id_ in ("c1", "c2") for state in ("create", "delete")]
-
-
 def test_each_plugin_has_its_own_number_and_none_once_it_is_removed(node: Machine, standing_by: StandingBy) -> None:
     plugin(node, "other", node.record("other"))
     node.configure("good", "other", "absent")
@@ -125,24 +116,13 @@ def test_an_event_under_way_at_sigterm_uses_what_stands_by_and_leaves_none(
     gate.arrival()
     (told,) = ask(str(node.path / "state"))  # while an event is under way nothing is started
     assert {name: crew["waiting"] for name, crew in told["standby"].items()} == {"slow": 0, "good": 1}
-    os.kill(daemon.pid, signal.SIGTERM)
-    daemon.logged("ending on SIGTERM")
+    daemon.terminate()
     gate.let_on()
     assert daemon.reply(call).code == Code.OK
     assert daemon.ended() == 0
     gone(*pids)
     assert noted(node, "pids") in ([pids[0]], [pids[1]])
     assert (node.runs(), noted(node, "empty")) == ([("create", "c1")], [])
-
-
-def test_when_the_server_is_killed_they_see_an_empty_stdin(node: Machine, standing_by: StandingBy) -> None:
-    daemon = node.launch({"standby": 3}, by_process=True)
-    daemon.serves(start("c1"))
-    pids = standing_by(daemon, 3)
-    os.kill(daemon.server, signal.SIGKILL)
-    gone(*pids)
-    assert {*noted(node, "empty")} == {*pids}
-    assert node.runs() == [("create", "c1")]
 
 
 def test_sighup_replaces_them(node: Machine, standing_by: StandingBy) -> None:

@@ -23,6 +23,21 @@ from .conftest import Ask
 JSON = "-o", "json"
 
 
+def without_runtime(node: Machine, *words: str | Path) -> Daemon:
+    """Starts an adapter for which there is no runtime; it can be asked."""
+    path = node.path / "state"
+    path.mkdir()
+    with INotify() as written:
+        written.add_watch(path, flags.CREATE | flags.MOVED_TO)
+        daemon = node.external("-socket", node.path / "no.sock", *words)
+        daemon.logged("keeps trying to join")
+        while not sockets(node):
+            assert written.read(LIMIT * 1000), "there is no status socket"
+    daemon.signal(signal.SIGHUP)
+    daemon.logged("SIGHUP: the configuration has been read again")  # it listens by now
+    return daemon
+
+
 def joined(node: Machine) -> Daemon:
     daemon = node.launch()
     daemon.serves("CreateContainer")  # its status socket is there by now
@@ -93,15 +108,7 @@ def test_a_broken_conf_json_is_a_fault_that_says_which_version_is_in_force(node:
 
 
 def test_an_adapter_without_a_runtime_does_not_claim_that_another_serves(node: Machine, asked: Ask) -> None:
-    (node.path / "state").mkdir()
-    with INotify() as written:
-        written.add_watch(node.path / "state", flags.CREATE | flags.MOVED_TO)
-        daemon = node.external("-socket", node.path / "no.sock")
-        daemon.logged("keeps trying to join")
-        while not sockets(node):
-            assert written.read(LIMIT * 1000), "there is no status socket"
-    daemon.signal(signal.SIGHUP)
-    daemon.logged("SIGHUP")  # it listens by now
+    daemon = without_runtime(node)
     text = asked().stdout
     first = text.splitlines()[0]
     assert (f"pid {daemon.server}, since" in first, first.endswith(": serves no events")) == (True, True)
@@ -176,19 +183,12 @@ def test_a_secret_of_conf_json_that_a_plugin_prints_is_in_no_answer_no_status_an
 
 
 def test_it_tells_what_of_the_configuration_file_needs_a_restart(node: Machine, asked: Ask) -> None:
-    config, path = node.file({"config": str(node.conf_json)}), node.path / "state"
-    path.mkdir()
-    with INotify() as written:
-        written.add_watch(path, flags.CREATE | flags.MOVED_TO)
-        daemon = node.external("-socket", node.path / "no.sock", "-config", config)
-        while not sockets(node):
-            assert written.read(LIMIT * 1000), "there is no status socket"
+    config = node.file({"config": str(node.conf_json)})
+    daemon = without_runtime(node, "-config", config)
 
     def notes() -> list[str]:
         return [note for note in asked(*JSON).adapter["notes"] if "restart" in note]
 
-    daemon.signal(signal.SIGHUP)
-    daemon.logged("SIGHUP: the configuration has been read again")  # it listens by now
     assert notes() == []
     config.write_text(config.read_text() + "\n")
     assert notes() == [f"restart needed: {config} has changed since it was read (SIGHUP says what needs the restart)"]

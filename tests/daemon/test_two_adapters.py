@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import Callable
 
 import pytest
 from google.protobuf.message import Message
@@ -18,7 +17,7 @@ from nri import api
 from nri.wire import Code
 
 from ..rig.daemon import COMMAND, OVER, Daemon
-from ..rig.machine import HURRIED, HURRY, POD, Machine, container, create, listed, start, stop
+from ..rig.machine import HURRIED, HURRY, Machine, create, start, stop
 from .test_metrics import page
 
 ADJUSTS = '{"spec": {"process": {"env": ["A=1"]}}}'
@@ -35,11 +34,6 @@ def each(daemons: tuple[Daemon, ...], *events: Message) -> None:
     for event in events:
         for daemon in daemons:
             daemon.serves(event)
-
-
-def terminate(daemon: Daemon) -> None:
-    os.kill(daemon.pid, signal.SIGTERM)
-    daemon.logged("ending on SIGTERM")
 
 
 def halt(daemon: Daemon) -> None:
@@ -59,15 +53,6 @@ def life(*ids: str) -> list[tuple[str, str]]:
 
 
 # ---- an adapter that is killed
-
-
-def test_what_a_killed_adapter_has_answered_is_not_repeated_and_what_it_owed_is_run(node: Machine) -> None:
-    first, second = node.launch(), node.launch()
-    each((first, second), start("c1"), stop("c1"))
-    first.serves(start("c2"))
-    first.kill()
-    second.serves(start("c2"), stop("c2"))
-    assert node.runs() == [*life("c1"), *life("c2")]
 
 
 def test_a_kill_in_the_middle_of_a_creation_lets_the_second_adjust_it(node: Machine) -> None:
@@ -90,34 +75,7 @@ def test_a_kill_in_the_middle_of_a_creation_lets_the_second_adjust_it(node: Mach
     assert len(node.runs()) == 3
 
 
-def test_a_killed_and_restarted_adapter_runs_the_deletes_of_what_has_stopped(node: Machine) -> None:
-    first = node.launch()
-    first.serves(start("c1"))
-    first.kill()
-    second = node.spawn().handshake(node.settings(), listed("c1", api.CONTAINER_STOPPED))
-    second.logged("c1 (c1) has gone without an event: its delete comes now")
-    second.serves(start("c2"), stop("c2"))
-    assert sorted(node.runs()) == life("c1", "c2")
-
-
 # ---- an adapter that hangs: the runtime asks the next one when its time is up
-
-
-@pytest.mark.parametrize("hanging", range(3))
-def test_of_three_adapters_any_may_hang(node: Machine, hanging: int) -> None:
-    daemons = [node.launch() for _ in range(3)]
-    halt(daemons[hanging])
-    calls = []
-    for event in (start("c1"), start("c2"), stop("c1")):
-        for number, daemon in enumerate(daemons):
-            if number == hanging:
-                calls.append(daemon.send(event, OVER))
-            else:
-                daemon.serves(event)
-    go_on(daemons[hanging])
-    assert {daemons[hanging].reply(call).code for call in calls} == {Code.OK}
-    each(tuple(daemons), stop("c2"))
-    assert sorted(node.runs()) == life("c1", "c2")
 
 
 @pytest.mark.parametrize(("on_failure", "code"), [("refuse", Code.UNKNOWN), ("ignore", Code.OK)])
@@ -142,31 +100,13 @@ def test_an_event_that_an_adapter_hangs_in_waits_at_the_next_one_until_its_own_d
 # ---- the end of an adapter
 
 
-def test_at_sigterm_the_first_finishes_and_answers_and_the_second_does_not_repeat(node: Machine) -> None:
-    gate = node.slow()
-    node.plugin("slow", f'{node.record("slow", ADJUSTS)}; case "$line" in *create*) {gate.script};; esac')
-    node.configure("slow")
-    settings = {"plugins": {"slow": {"events": ["CreateContainer", "StopContainer"]}}}
-    first, second = node.launch(settings), node.launch(settings)
-    call = first.send(create("c1"))
-    gate.arrival()
-    terminate(first)
-    gate.let_on()
-    adjusted = api.CreateContainerResponse.FromString(first.reply(call).payload).adjust
-    assert [variable.key for variable in adjusted.env] == ["A"]
-    assert first.ended() == 0
-    assert not second.created(create("c1")).ByteSize()
-    second.serves(stop("c1"))
-    assert node.runs("slow") == life("c1")
-
-
 def test_after_sigterm_an_adapter_serves_what_comes_until_it_is_idle(node: Machine) -> None:
     gate = node.slow(when="c1")
     node.configure("slow")
     first, second = (node.launch({"onFailure": "ignore"}, patch=HURRY) for _ in range(2))
     first.serves(start("c1"), timeout=HURRIED)
     gate.arrival()
-    terminate(first)
+    first.terminate()
     first.serves(start("c2"))
     gate.let_on()
     assert first.ended() == 0
@@ -223,21 +163,6 @@ def test_an_adapter_beside_another_or_without_a_runtime_does_not_linger(node: Ma
     first.logged("serves until another adapter has joined")
     first.hang_up()
     assert first.ended() == 0
-
-
-@pytest.mark.parametrize("end", [Daemon.end, Daemon.kill])
-def test_the_first_event_after_a_restart_is_run(end: Callable[[Daemon], object], node: Machine) -> None:
-    """The runtime passes no event of one adapter on to another that joins later: it is another event."""
-    for event in (start("c1"), api.UpdateContainerRequest(pod=POD, container=container("c1"))):
-        settings = {"plugins": {"good": {"events": ["StartContainer", "UpdateContainer"]}}}
-        before = len(node.runs())
-        first = node.launch(settings)
-        first.serves(event)
-        end(first)
-        second = node.launch(settings)
-        second.serves(event)
-        assert len(node.runs()) == before + 2
-        second.end()
 
 
 # ---- an adapter that could run no plugin

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -85,24 +85,27 @@ class Play:
     def stop_inside(self, peer: Peer, step: str) -> None:
         """The adapter is stopped for 30 s when it comes to a step of its code."""
 
-        def point(where: str) -> None:
-            World.point(self.world, where)
-            if where == step and self.world.current is peer.life:
-                del self.world.point
-                peer.stop(30, is_killed=False)
-                peer.life.pause()
+        def stop() -> None:
+            peer.stop(30, is_killed=False)
+            peer.life.pause()
 
-        self.world.point = point  # type: ignore[method-assign]
+        self._inside(peer, step, stop)
 
     def die_inside(self, peer: Peer, step: str) -> None:
         """The adapter is killed when it comes to a step of its code."""
 
+        def die() -> None:
+            peer.die()
+            raise Ended
+
+        self._inside(peer, step, die)
+
+    def _inside(self, peer: Peer, step: str, happens: Callable[[], object]) -> None:
         def point(where: str) -> None:
             World.point(self.world, where)
             if where == step and self.world.current is peer.life:
                 del self.world.point
-                peer.die()
-                raise Ended
+                happens()
 
         self.world.point = point  # type: ignore[method-assign]
 

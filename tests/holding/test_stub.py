@@ -211,13 +211,6 @@ def test_a_hold_has_a_limit(limit: float, tmp_path: Path) -> None:
 # ---- the evidence
 
 
-@pytest.fixture
-def holds(tmp_path: Path) -> Iterator[Holds]:
-    holds = Holds(str(tmp_path / "holds"))
-    yield holds
-    holds.close()
-
-
 def missing(holds: Holds, container: api.Container) -> Missing:
     with pytest.raises(NotHeld) as caught:
         holds.hold(container, timeout=LIMIT)

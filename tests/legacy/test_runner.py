@@ -6,7 +6,6 @@ import gc
 import logging
 import os
 import re
-import signal
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -227,14 +226,6 @@ def test_one_that_is_left_is_reaped_with_nobody_told(
     end = f"slow: pid N, which was left running, has ended: {ending}"
     assert said(caplog) == [f"slow: pid N {then}", end]
     assert [(one.runs, one.killed) for one in hired.runner.accounts.values()] == [(1, how == "killed")]
-
-
-def test_one_that_is_left_finds_its_pipe_closed_when_it_writes_on(crew: Hire, programs: Programs) -> None:
-    programs.shell("flood", "exec yes")
-    hired = crew(programs.folder)
-    hired.leave("flood")
-    hired.loop.advance(1)
-    hired.loop.until(lambda: hired.left[0].status == -signal.SIGPIPE)
 
 
 @pytest.fixture

@@ -247,6 +247,11 @@ class Daemon:
         self.signal(signal.SIGTERM)
         assert self.ended() == 0
 
+    def terminate(self) -> None:
+        """Asks it to end, and waits until it has heard that."""
+        self.signal(signal.SIGTERM)
+        self.logged("INFO ending on SIGTERM")
+
     def kill(self) -> None:
         """Kills all of its processes, and the programs that these run; waits for the end."""
         kill_tree(self.pid)
