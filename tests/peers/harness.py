@@ -169,11 +169,12 @@ class GoRuntime:
             directory.mkdir()
         if plugin:
             (plugins / name).symlink_to(plugin)
-        else:
+        socket = fields.pop("socket", None if plugin else self.socket)
+        if isinstance(socket, Path):
             # By a short name, as Go knows no other: TMPDIR may be longer than a socket's address.
-            folder = os.open(self.socket.parent, os.O_PATH | os.O_DIRECTORY)
+            folder = os.open(socket.parent, os.O_PATH | os.O_DIRECTORY)
             self._folders.append(folder)
-            fields["socket"] = f"/proc/{os.getpid()}/fd/{folder}/{self.socket.name}"
+            fields["socket"] = f"/proc/{os.getpid()}/fd/{folder}/{socket.name}"
         if plugin == COMMAND and config != "":
             config = f"{config or ''}state: {{directory: {self.directory}/state{host}}}\n"
         if config:
