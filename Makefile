@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 
 # Each of the processes that run tests would compile 200 modules anew.
 unexport PYTHONDONTWRITEBYTECODE
+# With LC_ALL=C, Python before 3.13 does not start in an environment that names a clone below a path with an ö.
+unexport LC_ALL
 
 .PHONY: help demo docs test coverage lint lock proto proto-check bench bench-image bench-k8s e2e e2e-k8s image
 .PHONY: kustomize bundle release faults fuzz model mutants clean

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -47,7 +48,11 @@ LONG = 100
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Gives Hypothesis the seed before it looks for one."""
+    """Gives Hypothesis the seed before it looks for one, and refuses a place where no test's program could run."""
+    if os.statvfs(place := tempfile.gettempdir()).f_flag & os.ST_NOEXEC:
+        raise pytest.UsageError(
+            f"{place} is mounted noexec, and tests run programs there: set TMPDIR to another directory"
+        )
     config.option.hypothesis_seed = config.option.hypothesis_seed or str(SEED)
 
 

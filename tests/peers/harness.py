@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -127,6 +128,7 @@ class GoRuntime:
         self.version = version
         self.log = directory / "runtime.log"
         self.socket = directory / "nri.sock"
+        self._folders: list[int] = []
 
     def __enter__(self) -> Self:
         with self.log.open("w") as log:
@@ -139,7 +141,11 @@ class GoRuntime:
             print(self.log.read_text()[-4000:])  # pytest shows it with the failure
 
     def close(self) -> None:
-        self._peer.close()
+        try:
+            self._peer.close()
+        finally:
+            while self._folders:
+                os.close(self._folders.pop())
 
     def kill(self) -> None:
         self._peer.process.kill()
@@ -163,8 +169,12 @@ class GoRuntime:
             directory.mkdir()
         if plugin:
             (plugins / name).symlink_to(plugin)
-        else:
-            fields["socket"] = self.socket
+        socket = fields.pop("socket", None if plugin else self.socket)
+        if isinstance(socket, Path):
+            # By a short name, as Go knows no other: TMPDIR may be longer than a socket's address.
+            folder = os.open(socket.parent, os.O_PATH | os.O_DIRECTORY)
+            self._folders.append(folder)
+            fields["socket"] = f"/proc/{os.getpid()}/fd/{folder}/{socket.name}"
         if plugin == COMMAND and config != "":
             config = f"{config or ''}state: {{directory: {self.directory}/state{host}}}\n"
         if config:

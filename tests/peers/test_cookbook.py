@@ -54,7 +54,7 @@ def install(runtime: GoRuntime, example: Path, name: str, config: str = "") -> N
 @contextmanager
 def beside(runtime: GoRuntime, path: Path, name: str, *words: object) -> Iterator[subprocess.Popen[str]]:
     """Starts a program beside a runtime, and ends it by SIGTERM, unless the test has."""
-    runtime.play("start")
+    assert runtime.play("start").error == ""
     command = [sys.executable, str(path), "-socket", str(runtime.socket), *map(str, words)]
     with running(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
         assert runtime.play("wait", plugin=name).error == ""

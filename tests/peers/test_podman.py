@@ -37,6 +37,7 @@ PACKAGES = {"podman": "podman", "conmon": "conmon", "runc": "runc", "busybox": "
 SAMPLES = Path(__file__).resolve().parents[2] / "hooks.d"
 EDITOR = Path(__file__).resolve().parents[1] / "e2e" / "adjuster.py"
 CGROUP = f"/hooks-test-{os.getpid()}"
+LONGEST = 50
 UNSHARE = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 
 
@@ -81,7 +82,9 @@ def podman() -> Iterator[Podman]:
         missing(f"podman cannot be had: {error}")
     busybox = shutil.which("busybox")
     assert busybox
-    with tempfile.TemporaryDirectory(prefix="podman-") as folder:  # short: podman allows its runroot 50 characters
+    with tempfile.TemporaryDirectory(prefix="podman-") as folder:
+        if len(f"{folder}/run") > LONGEST:
+            missing(f"podman allows its runroot {LONGEST} characters, which {folder}/run exceeds: TMPDIR is long")
         yield Podman(Path(folder), Path(busybox))
     for left in sorted(Path("/sys/fs/cgroup").glob(f"**{CGROUP}/**"), reverse=True):
         with suppress(OSError):
