@@ -13,6 +13,7 @@ from tests.bench import adjusting, events, hooks, instructions, large, load, pod
 from tests.bench.arena import FRESH, REFERENCE, STAND_BY, Arena, Unfair, family, recorded
 from tests.bench.figures import Bench, Goal, Row, Times
 from tests.peers.build import peer
+from tests.peers.harness import require
 from tests.rig.brief import few
 from tests.rig.waiting import limit
 
@@ -127,6 +128,6 @@ def names(pid: int) -> list[str]:
 
 
 def test_a_load_is_compared_by_each_percentile(capsys: pytest.CaptureFixture[str]) -> None:
-    load.main(peer("idle"), pods=2 * load.TURNS)
+    load.main(require("idle"), pods=2 * load.TURNS)
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(":")[0] for line in lines] == [f"CreateContainer p{part}" for part in load.PERCENTILES]
