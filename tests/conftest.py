@@ -118,6 +118,13 @@ def no_process_is_left() -> Iterator[None]:
 
 
 @pytest.fixture
+def monkeypatch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Its patches are undone before the test's directory is removed: `os.rmdir` may be one of them."""
+    assert tmp_path.is_dir()
+    return monkeypatch
+
+
+@pytest.fixture
 def short_path(tmp_path: Path) -> Iterator[Path]:
     """The test's directory by a short name, for sockets: the adapter takes syslog's and systemd's address as it is."""
     fd = os.open(tmp_path, os.O_PATH | os.O_DIRECTORY)
