@@ -92,8 +92,11 @@ def test_what_cannot_run_is_refused_before_any_work_if_a_hook_reads_it(
     hooks: Hooks, loop: SteppedLoop, monkeypatch: pytest.MonkeyPatch, when: str, request_: Any, reason: str
 ) -> None:
     """By hooks.onFailure: with `ignore`, hooks with other conditions are injected."""
-    ignoring = Outcome(hooks(ALWAYS, when, fail=False), request_, loop.now + 2)
-    assert (ignoring.error, ignoring.injected) == (None, ["0"])
+    bound = api.CreateContainerRequest()
+    bound.CopyFrom(request_)
+    bound.container.mounts.add(type="bind")
+    ignoring = Outcome(hooks(ALWAYS, when, BINDS, fail=False), bound, loop.now + 2)
+    assert (ignoring.error, ignoring.injected) == (None, ["0", "2"])
     made = hooks(ALWAYS, when)
     for name in ("facts", "adjustment"):
         monkeypatch.setattr(bridge, name, lambda *_: pytest.fail("there is work"))
@@ -102,7 +105,8 @@ def test_what_cannot_run_is_refused_before_any_work_if_a_hook_reads_it(
 
 @pytest.mark.parametrize("fail", [True, False])
 def test_more_mounts_than_the_kernel_has_are_not_looked_at(hooks: Hooks, loop: SteppedLoop, *, fail: bool) -> None:
-    outcome = Outcome(hooks(ALWAYS, BINDS, fail=fail), creating({}, mounts=[api.Mount()] * 100_001), loop.now + 2)
+    mounts = [api.Mount(type="bind")] * 100_001
+    outcome = Outcome(hooks(ALWAYS, BINDS, fail=fail), creating({}, mounts=mounts), loop.now + 2)
     assert (str(outcome.error), outcome.injected) == (
         ("mounts: 100001 elements, at most 100000", []) if fail else ("None", ["0"])
     )
