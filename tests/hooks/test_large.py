@@ -15,10 +15,12 @@ from nri.deferred import in_turn
 from nri.runtimes import Runtime
 from v010_adapter.errors import Oversized
 from v010_adapter.events import hooks as bridge
+from v010_adapter.events import precreate
 from v010_adapter.events.hooks import HookBridge
 from v010_adapter.hooks.facts import Facts
 from v010_adapter.hooks.match import Matcher, NamedHook
 from v010_adapter.hooks.model import Hook, When
+from v010_adapter.monitoring.trace import UNTRACED
 from v010_adapter.oci import sizes
 from v010_adapter.programs.apart import LARGE, RESERVE, computed
 from v010_adapter.programs.process import Runner
@@ -233,6 +235,20 @@ def test_a_process_that_cannot_be_had_is_decided_by_the_policy(
     assert "no process: Resource temporarily unavailable" in str(outcome.error)
     assert open_descriptors() <= before
     assert children() == []
+
+
+@pytest.mark.parametrize("size", [LARGE // 2, LARGE])
+def test_precreate_hooks_get_large_containers_from_a_child_process(
+    hooks: Hooks, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    made = hooks()
+    large: list[tuple[int, float]] = []
+    monkeypatch.setattr(precreate.Edits, "be_large", lambda _, size, due: large.append((size, due)))
+    monkeypatch.setattr(precreate.Edits, "go", lambda _: None)
+    monkeypatch.setattr(precreate.Edits, "answer_by", lambda *_: None)
+    request = creating({}, env=["A=" + "x" * (size // 2)] * 2)
+    made._run_precreate([], request, api.CreateContainerResponse(), 2.0, UNTRACED)
+    assert large == ([(request.ByteSize(), 2.0)] if size == LARGE else [])
 
 
 def test_an_ordinary_container_is_matched_at_once(hooks: Hooks, loop: SteppedLoop, monkeypatch: Any) -> None:
