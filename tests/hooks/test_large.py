@@ -15,10 +15,12 @@ from nri.deferred import in_turn
 from nri.runtimes import Runtime
 from v010_adapter.errors import Oversized
 from v010_adapter.events import hooks as bridge
+from v010_adapter.events import precreate
 from v010_adapter.events.hooks import HookBridge
 from v010_adapter.hooks.facts import Facts
 from v010_adapter.hooks.match import Matcher, NamedHook
 from v010_adapter.hooks.model import Hook, When
+from v010_adapter.monitoring.trace import UNTRACED
 from v010_adapter.oci import sizes
 from v010_adapter.programs.apart import LARGE, RESERVE, computed
 from v010_adapter.programs.process import Runner
@@ -92,8 +94,11 @@ def test_what_cannot_run_is_refused_before_any_work_if_a_hook_reads_it(
     hooks: Hooks, loop: SteppedLoop, monkeypatch: pytest.MonkeyPatch, when: str, request_: Any, reason: str
 ) -> None:
     """By hooks.onFailure: with `ignore`, hooks with other conditions are injected."""
-    ignoring = Outcome(hooks(ALWAYS, when, fail=False), request_, loop.now + 2)
-    assert (ignoring.error, ignoring.injected) == (None, ["0"])
+    bound = api.CreateContainerRequest()
+    bound.CopyFrom(request_)
+    bound.container.mounts.add(type="bind")
+    ignoring = Outcome(hooks(ALWAYS, when, BINDS, fail=False), bound, loop.now + 2)
+    assert (ignoring.error, ignoring.injected) == (None, ["0", "2"])
     made = hooks(ALWAYS, when)
     for name in ("facts", "adjustment"):
         monkeypatch.setattr(bridge, name, lambda *_: pytest.fail("there is work"))
@@ -102,7 +107,8 @@ def test_what_cannot_run_is_refused_before_any_work_if_a_hook_reads_it(
 
 @pytest.mark.parametrize("fail", [True, False])
 def test_more_mounts_than_the_kernel_has_are_not_looked_at(hooks: Hooks, loop: SteppedLoop, *, fail: bool) -> None:
-    outcome = Outcome(hooks(ALWAYS, BINDS, fail=fail), creating({}, mounts=[api.Mount()] * 100_001), loop.now + 2)
+    mounts = [api.Mount(type="bind")] * 100_001
+    outcome = Outcome(hooks(ALWAYS, BINDS, fail=fail), creating({}, mounts=mounts), loop.now + 2)
     assert (str(outcome.error), outcome.injected) == (
         ("mounts: 100001 elements, at most 100000", []) if fail else ("None", ["0"])
     )
@@ -229,6 +235,20 @@ def test_a_process_that_cannot_be_had_is_decided_by_the_policy(
     assert "no process: Resource temporarily unavailable" in str(outcome.error)
     assert open_descriptors() <= before
     assert children() == []
+
+
+@pytest.mark.parametrize("size", [LARGE // 2, LARGE])
+def test_precreate_hooks_get_large_containers_from_a_child_process(
+    hooks: Hooks, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    made = hooks()
+    large: list[tuple[int, float]] = []
+    monkeypatch.setattr(precreate.Edits, "be_large", lambda _, size, due: large.append((size, due)))
+    monkeypatch.setattr(precreate.Edits, "go", lambda _: None)
+    monkeypatch.setattr(precreate.Edits, "answer_by", lambda *_: None)
+    request = creating({}, env=["A=" + "x" * (size // 2)] * 2)
+    made._run_precreate([], request, api.CreateContainerResponse(), 2.0, UNTRACED)
+    assert large == ([(request.ByteSize(), 2.0)] if size == LARGE else [])
 
 
 def test_an_ordinary_container_is_matched_at_once(hooks: Hooks, loop: SteppedLoop, monkeypatch: Any) -> None:

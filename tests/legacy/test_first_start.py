@@ -9,6 +9,7 @@ import pytest
 
 from nri import api
 from v010_adapter.events.turns import Turns
+from v010_adapter.legacy import request
 from v010_adapter.state import runtime_directory
 from v010_adapter.state.ledger import LEAST, RETRY, SLICE
 from v010_adapter.state.runtime_directory import RuntimeDirectory
@@ -64,6 +65,17 @@ def test_what_runs_at_the_first_start_is_owed_a_delete_by_the_next_adapter_too(s
     assert owed(node) == ["c1"]
     start("c1", "c2")
     assert owed(node) == ["c1"], "c2 has started in between"
+
+
+def test_no_more_is_kept_of_what_runs_than_of_what_starts(
+    start: Start, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request, "MOST_KEPT", 10)
+    start("c1")
+    assert owed(node) == ["c1"]
+    kept = node.serving.ledger.target("c1")
+    assert kept is not None
+    assert kept.is_cut
 
 
 def test_what_has_a_record_is_not_counted_though_the_mark_is_missing(start: Start, node: Node, tmp_path: Path) -> None:

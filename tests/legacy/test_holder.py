@@ -58,6 +58,15 @@ def test_no_more_are_held_at_once_than_the_setting_says(
     assert holds(holder, "c4")
 
 
+def test_a_reason_is_told_until_a_container_is_held_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loop: SteppedLoop
+) -> None:
+    monkeypatch.setattr(Holds, "hold", Mock(side_effect=[NotHeld(Missing.NO_KEEPER, "too slow"), Mock(end=None)]))
+    holder = Holder(loop, LegacySettings(), str(tmp_path))
+    assert (holds(holder, "c1"), len(holder.notes)) == (False, 1)
+    assert (holds(holder, "c2"), holder.notes) == (True, [])
+
+
 def test_it_is_ready_when_its_keeper_has_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loop: SteppedLoop
 ) -> None:
@@ -88,4 +97,5 @@ def test_a_hold_that_does_not_end_is_told_and_tried_again(
     assert said.startswith("a create: its hold does not end, which is tried again: ")
     assert len(holder.describe()["held"]) == 1
     loop.advance(RETRY)
-    assert holder.describe()["held"] == []
+    described = holder.describe()
+    assert (described["held"], list(described["times"])) == ([], ["let_go"])

@@ -93,6 +93,13 @@ def test_what_is_absent_gets_its_delete_at_the_second_look_unless_named(back: No
     assert deletes(back) == ["a delete c1"][meanwhile == "created again" :]
 
 
+def test_a_pod_that_is_absent_lives_if_an_event_names_its_container(back: Node) -> None:
+    synchronize(back, [], [listed("c1", RUNNING), listed("c2", RUNNING)])
+    back.delete("c1")
+    back.loop.advance(SECOND_LOOK + 0.1)
+    assert deletes(back) == ["a delete c1"]
+
+
 @pytest.mark.parametrize("is_read", [False, True])
 def test_what_is_absent_may_come_while_there_is_no_connection(back: Node, is_read: bool) -> None:
     """The next Synchronize decides: its list may have what the one before did not have yet."""

@@ -108,11 +108,6 @@ class Target:
         target._is_kept = True
         return target
 
-    @classmethod
-    def unknown(cls, id_: str) -> Target:
-        """Returns the target of an id of which nothing is known."""
-        return cls(id_, "", 0, api.Container(), api.PodSandbox())
-
     @property
     def namespace(self) -> str:
         """The namespace of the pod, empty if the runtime has not told it."""
