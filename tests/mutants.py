@@ -75,9 +75,11 @@ def changes(node: ast.AST) -> Iterator[tuple[Any, ast.AST]]:
             yield node, ast.Constant(not value)
         case ast.Constant(int(value)):
             yield from ((node, ast.Constant(new)) for new in (value - 1, value + 1))
+        case ast.Call(ast.Name("max" | "min" | "suppress")):
+            pass  # in any order
         case ast.Call(called, [first, second, *rest], keywords):
             yield node, ast.Call(called, [second, first, *rest], keywords)
-        case ast.Return(value) if value:
+        case ast.Return(value) if value and not isinstance(value, ast.Constant):
             yield node, ast.Return(ast.Constant(None))
         case ast.ExceptHandler(caught, name):
             yield node, ast.ExceptHandler(caught, name, [ast.Pass()])
