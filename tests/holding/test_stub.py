@@ -100,6 +100,7 @@ def test_a_block_of_a_coroutine_ends_the_hold(
     assert not container.start().error
     assert nri_runtime.event("CreateContainer").error == "", "other events are served"
     assert container.is_held
+    assert plugin.entered.wait(LIMIT)
     assert plugin.hold
     assert plugin.hold.end is None
     plugin.gate.set()

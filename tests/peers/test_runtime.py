@@ -101,6 +101,9 @@ def test_messages_and_answers_of_all_lengths_around_a_frames_border_arrive_whole
         reply = host.runtime.event("StartContainer", POD, CONTAINER)
         said = "x" * min(length, MAX_ERROR) + " …" * (length > MAX_ERROR)
         assert (reply.error, reply.names) == (f"rpc error: code = Unknown desc = plugin: plugin: {said}", [NAME])
+    host.chain.clear()
+    for event in ("StopContainer", "StopPodSandbox"):  # the next test's life of them is a new one
+        assert host.runtime.event(event, POD, CONTAINER).error == ""
 
 
 def length_of_error(size: int) -> int:
