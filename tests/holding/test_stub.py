@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import stat
 import threading
@@ -362,3 +363,16 @@ def test_a_keeper_that_cannot_start_leaves_no_process(holds: Holds, monkeypatch:
             os.waitpid(started[-1], 0)
     monkeypatch.undo()
     assert missing(holds, container) is Missing.NO_FIFO, "the next keeper starts"
+
+
+def test_a_keeper_that_was_killed_and_cannot_be_replaced_is_no_longer_listened_to(
+    holds: Holds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its socket would be readable for ever."""
+    holds.start()
+    os.kill(holds.keeper, signal.SIGKILL)
+    monkeypatch.setattr("sys.executable", "/nowhere")
+    assert select.select([holds], [], [], LIMIT)[0]
+    with pytest.raises(NotHeld, match=Missing.NO_KEEPER.value):
+        holds.look()
+    assert (holds.keeper, holds.fileno()) == (0, -1)
