@@ -43,6 +43,8 @@ def test_each_json_value_is_there_as_soon_as_it_is_printed(monkeypatch: pytest.M
         monkeypatch.setattr(sys, "stdout", stdout)
         show_json({"a": "é"}, indent=None)
         assert pipe.getvalue() == b'{"a": "\\u00e9"}\n'
+        show_json({"a": ["b"]})
+        assert pipe.getvalue().partition(b"\n")[2] == b'{\n  "a": [\n    "b"\n  ]\n}\n'
         monkeypatch.undo()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import stat
 import threading
@@ -18,6 +19,7 @@ from nri.cgroup import expand
 from nri.holding import evidence
 from nri.holding.holds import Holds
 from nri.testing import Node
+from nri.testing import created as testing
 from nri.testing.created import Created
 
 from ..rig.waiting import LIMIT
@@ -36,6 +38,15 @@ class Holding(Plugin):
 
     def start_container(self, request: api.StartContainerRequest, context: Context) -> None:
         self.held.append(context.hold(*self._how))
+
+
+class InBlock(Holding):
+    """Holds each container for a block, in which the handler has the hold."""
+
+    def start_container(self, request: api.StartContainerRequest, context: Context) -> None:
+        with context.hold() as hold:
+            self.held.append(hold)
+            assert hold.end is None
 
 
 class InTask(Plugin):
@@ -89,6 +100,15 @@ def test_a_handler_answers_and_the_container_waits(nri_runtime: Node, created: C
     assert not container.runs()
 
 
+def test_a_block_has_the_hold_and_ends_it(nri_runtime: Node, created: Callable[..., Created]) -> None:
+    plugin = InBlock()
+    nri_runtime.add(plugin)
+    container = created()
+    assert not container.start().error
+    assert container.runs()
+    assert [hold.end for hold in plugin.held] == [HoldEnd.LET_GO]
+
+
 @pytest.mark.parametrize("nri_runtime", ["containerd/1.7.35", "containerd/2.4.2"], indirect=True)
 def test_a_block_of_a_coroutine_ends_the_hold(
     nri_runtime: Node, created: Callable[..., Created], caplog: pytest.LogCaptureFixture
@@ -106,6 +126,17 @@ def test_a_block_of_a_coroutine_ends_the_hold(
     plugin.gate.set()
     assert container.runs()
     assert "answer" not in caplog.text, "it is neither late nor answered twice"
+
+
+def test_a_process_that_ends_as_it_starts_is_told(
+    created: Callable[..., Created], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = testing._INIT.replace('os.write(1, b"runs")', "os._exit(1)")
+    monkeypatch.setattr(testing, "_INIT", ends)
+    container = created(id="c1")
+    container.start()
+    with pytest.raises(RuntimeError, match="the process of container c1 has ended"):
+        container.runs()
 
 
 def test_an_exception_of_the_block_refuses_the_container_and_is_logged(
@@ -333,3 +364,16 @@ def test_a_keeper_that_cannot_start_leaves_no_process(holds: Holds, monkeypatch:
             os.waitpid(started[-1], 0)
     monkeypatch.undo()
     assert missing(holds, container) is Missing.NO_FIFO, "the next keeper starts"
+
+
+def test_a_keeper_that_was_killed_and_cannot_be_replaced_is_no_longer_listened_to(
+    holds: Holds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its socket would be readable for ever."""
+    holds.start()
+    os.kill(holds.keeper, signal.SIGKILL)
+    monkeypatch.setattr("sys.executable", "/nowhere")
+    assert select.select([holds], [], [], LIMIT)[0]
+    with pytest.raises(NotHeld, match=Missing.NO_KEEPER.value):
+        holds.look()
+    assert (holds.keeper, holds.fileno()) == (0, -1)

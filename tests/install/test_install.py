@@ -17,12 +17,17 @@ from .conftest import EXTERNAL, FORMS, LINK, LIST, PROGRAM, SHARED, UNIT, WANTED
 Form = tuple[str, ...]
 
 
+def shown() -> str:
+    """The configuration, as a dry run shows it."""
+    return "".join(f"    {line}".rstrip() + "\n" for line in example.text(own_list=True).splitlines())
+
+
 def test_a_dry_run_shows_every_line_and_changes_nothing(node: Installed, form: Form) -> None:
     before = node.files()
     assert node.results(*form, "-dry-run") == dict.fromkeys(FORMS[form], ("made", True))
     assert node("install", *form, "-dry-run") == 0
     assert node.files() == before
-    assert "".join(f"    {line}".rstrip() + "\n" for line in example.text(own_list=True).splitlines()) in node.out
+    assert shown() in node.out
     for name in FORMS[form]:
         assert f"would make    /{name}\n" in node.out
     assert ("WatchdogSec=30" in node.out) == bool(form)
@@ -32,6 +37,7 @@ def test_a_dry_run_shows_every_line_and_changes_nothing(node: Installed, form: F
 def test_it_is_made_once_and_undone_completely(node: Installed, form: Form) -> None:
     before = node.files()
     assert node("install", *form) == 0
+    assert shown() not in node.out
     after = node.files()
     made = {name for name in after.keys() - before.keys() if not (node.folder / name).is_dir()}
     assert made == {*FORMS[form]}
@@ -45,6 +51,8 @@ def test_it_is_made_once_and_undone_completely(node: Installed, form: Form) -> N
     assert node.results(*form) == dict.fromkeys(FORMS[form], ("is there", False))
     assert node("install", *form) == 0
     assert node.out.count("is there ") == len(made)
+    assert node("install", *form, "-dry-run") == 0
+    assert shown() not in node.out
     assert node("uninstall", "-dry-run") == 0
     assert node.files() == after
     assert node.out.count("would remove ") == len(made)

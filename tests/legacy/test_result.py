@@ -17,7 +17,7 @@ from v010_adapter.legacy import request
 from v010_adapter.legacy.answer import AnswerBuilder
 from v010_adapter.legacy.create_answer import CreateAnswerBuilder
 from v010_adapter.legacy.pending_updates import PendingUpdates
-from v010_adapter.legacy.result import Result, ResultError, is_complete, parse
+from v010_adapter.legacy.result import CACHED_LENGTH, Result, ResultError, is_complete, parse
 from v010_adapter.legacy.update_answer import UpdateAnswerBuilder
 
 from ..oci.edits import ANY
@@ -75,6 +75,12 @@ def test_a_result_is_read_as_go_reads_it(subtests: pytest.Subtests) -> None:
         with subtests.test(repr(output[:99])):
             assert parse(output) == result
             assert is_complete(output)
+
+
+def test_only_short_results_are_kept() -> None:
+    for size, is_kept in ((CACHED_LENGTH, True), (CACHED_LENGTH + 1, False)):
+        output = b"{}".ljust(size)
+        assert (parse(output) is parse(output)) is is_kept
 
 
 def test_what_is_no_result_is_an_error_that_says_why(subtests: pytest.Subtests) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from v010_adapter.programs.process import MAX_LINE, MAX_LINES, MAX_SIZE, MAX_STDOUT
+from v010_adapter.programs.process import MAX_LINE, MAX_LINES, MAX_SIZE, MAX_STDOUT, WATCH_PIPES_AFTER
 
 from ..rig.processes import gone, is_running
 from ..rig.programs import Fifo
@@ -71,6 +71,18 @@ def test_stderr_comes_line_by_line_while_it_runs_and_odd_bytes_are_shown(shell: 
     assert run.lines == ["one", " two"]
     gate.put()
     assert run.wait().lines == ["one", " two", "three", r"a\xff\xc3b é"]
+
+
+def test_a_program_is_listened_to_only_after_a_while(shell: Callable[..., Run], gate: Fifo, said: Fifo) -> None:
+    """Most end before, and their pipes are read once."""
+    run = shell(f"echo err >&2; echo written > {said}; read line < {gate}")
+    said.get()
+    run.loop.advance(WATCH_PIPES_AFTER / 2)
+    shell("exit").wait()  # the loop serves another one meanwhile
+    assert run.lines == []
+    run.listen().loop.until(lambda: run.lines == ["err"], "stderr is not listened to")
+    gate.put()
+    run.wait()
 
 
 def test_stderr_is_logged_up_to_limits_and_read_to_its_end(shell: Callable[..., Run]) -> None:

@@ -276,6 +276,14 @@ def test_usage_is_the_largest_memory_and_the_processor_time_of_the_load(monkeypa
     assert meter.usage == {NAME: processes.Usage(1, 150 * processes.TICK - 100 * processes.TICK, 7)}
 
 
+def test_a_plugin_that_has_ended_before_the_load_has_no_usage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its pid may be another process's by then."""
+    there = [False, True]
+    monkeypatch.setattr(processes, "_stats", lambda: {10: [1, 10, *[0] * 12]} if there.pop(0) else {})
+    ended = type("Fake", (), {"name": NAME, "process": type("", (), {"pid": 10})})
+    assert processes.Meter([cast(Any, ended)]).usage == {}
+
+
 FORKS = """r, w = os.pipe(); globals()["kept"] = w; os.fork() or (os.close(w), os.read(r, 1), os._exit(0))"""
 """Starts a process that ends with the plugin."""
 

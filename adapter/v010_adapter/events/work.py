@@ -263,9 +263,9 @@ class Work(ABC, Generic[S]):
     def _response(self) -> Any:
         """Returns the answer to the event, which has not failed."""
 
+    @abstractmethod
     def _prepare(self) -> Generator[Answer[Any], Any, None]:
         """Makes the large parts of the first request apart. Called before the first program is started."""
-        yield None
 
     def _has_result(self, process: Process) -> bool:
         """Whether the program, which still runs, has printed a result that counts."""
