@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
 import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import suppress
@@ -59,6 +60,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Prints the seed, of a run that passed, too."""
     terminalreporter.write_line(f"TEST_SEED={SEED} repeats what was random in this run")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Removes what a run has written that has passed: hundreds of megabytes, which later runs would clean up slowly."""
+    config = session.config
+    if exitstatus == 0 and config.option.basetemp is None:  # a worker has one
+        subprocess.run(["rm", "-rf", config._tmp_path_factory.getbasetemp()], check=False)  # type: ignore[attr-defined]
 
 
 @pytest.fixture
@@ -115,13 +124,6 @@ def no_process_is_left() -> Iterator[None]:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
     assert left == [], "children are left, or zombies"
-
-
-@pytest.fixture
-def monkeypatch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Its patches are undone before the test's directory is removed: `os.rmdir` may be one of them."""
-    assert tmp_path.is_dir()
-    return monkeypatch
 
 
 @pytest.fixture
