@@ -41,7 +41,7 @@ SEED = int(os.environ.setdefault("TEST_SEED", str(random.SystemRandom().randrang
 os.environ.pop("COLUMNS", None)  # what commands print is as wide as a test says
 os.umask(0o022)  # the adapter warns of files that a group can write
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and its children do
-BRIEF = 20
+BRIEF = 12
 """Examples of a property test that a person waits for."""
 LONG = 100
 """A property test that asks for more examples is marked `long`."""
@@ -67,7 +67,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Removes what a run has written that has passed: hundreds of megabytes, which later runs would clean up slowly."""
     config = session.config
     if exitstatus == 0 and config.option.basetemp is None:  # a worker has one
-        subprocess.run(["rm", "-rf", config._tmp_path_factory.getbasetemp()], check=False)  # type: ignore[attr-defined]
+        subprocess.run(["rm", "-rf", "--one-file-system", config._tmp_path_factory.getbasetemp()], check=False)  # type: ignore[attr-defined]
 
 
 @pytest.fixture
