@@ -6,6 +6,7 @@ search tries all the examples it asks for, elsewhere no more than BRIEF of them.
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import signal
@@ -64,10 +65,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Removes what a run has written that has passed: hundreds of megabytes, which later runs would clean up slowly."""
-    config = session.config
-    if exitstatus == 0 and config.option.basetemp is None:  # a worker has one
-        subprocess.run(["rm", "-rf", "--one-file-system", config._tmp_path_factory.getbasetemp()], check=False)  # type: ignore[attr-defined]
+    """Removes what the tests of a process have written if all have passed: later runs would clean that up slowly."""
+    if exitstatus == 0:
+        written = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+        subprocess.run(["rm", "-rf", "--one-file-system", written], check=False)
 
 
 @pytest.fixture
@@ -75,6 +76,17 @@ def seed() -> int:
     """The seed for histories that a test makes without Hypothesis."""
     print(f"TEST_SEED={SEED}")
     return SEED
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Makes no search for garbage among the tests that are collected, neither now nor later: all of them stay."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -59,7 +59,7 @@ def node(tmp_path: Path) -> Path:
             ("simulate -plugin 10-EVIL=/bin/true -container pod.yaml", 2),
             ("simulate -plugin 10-true=/bin/true -events events", 2),
         ],
-        4,
+        3,
     ),
 )
 def test_what_is_hostile_is_escaped(words: str, code: int, node: Path) -> None:

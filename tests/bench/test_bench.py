@@ -36,6 +36,7 @@ def test_sides_whose_plugins_run_differently_often_are_not_compared(arena: Arena
         arena.rounds(ONCE, 0, "pods", (REFERENCE, FRESH), START, count=3)
 
 
+@pytest.mark.ci
 def test_sides_of_which_one_adjusts_are_not_compared(arena: Arena) -> None:
     hooks.launch(arena, hooks.write(arena.directory / "hooks.d", "literals", 1))
     arena.launch_reference(REFERENCE, arena.chain(REFERENCE, []))
@@ -43,6 +44,7 @@ def test_sides_of_which_one_adjusts_are_not_compared(arena: Arena) -> None:
         arena.compare(ONCE, 0, (REFERENCE, FRESH), [hooks.create()])
 
 
+@pytest.mark.ci
 def test_the_plugins_that_adjust_make_the_same_adjustments(arena: Arena) -> None:
     adjusting.launch(arena)
     played = [arena.runtime.play("event", host=side, **recorded("CreateContainer")) for side in arena.pids]
@@ -79,6 +81,7 @@ def test_every_way_is_in_the_report_and_stand_by_is_what_it_says(
     assert all(part in text for row in rows for part in (row.group, row.case, "not measured: a reason"))
 
 
+@pytest.mark.ci
 def test_large_containers_are_played_until_there_is_something_to_compare(
     monkeypatch: pytest.MonkeyPatch, arena: Arena
 ) -> None:
@@ -114,7 +117,7 @@ def test_a_verdict_tells_by_how_much_and_none_is_passed_on_an_interpreter_that_n
     assert not any("not representative" in line for line in report.table(optimised, [met], []))
 
 
-@pytest.mark.parametrize("case", few(instructions.CASES), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", few(instructions.CASES, 1), ids=lambda case: case.name)
 def test_the_adapter_does_what_its_instructions_are_counted_for(case: instructions.Case, tmp_path: Path) -> None:
     instructions.play(case, 2, tmp_path)
     (tmp_path / "more").mkdir()
@@ -127,6 +130,7 @@ def names(pid: int) -> list[str]:
     return [Path(f"/proc/{each}/cmdline").read_text().split("\0")[0] for each in family(pid)]
 
 
+@pytest.mark.ci
 def test_a_load_is_compared_by_each_percentile(capsys: pytest.CaptureFixture[str]) -> None:
     load.main(require("idle"), pods=2 * load.TURNS)
     lines = capsys.readouterr().out.splitlines()

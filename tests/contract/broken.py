@@ -70,7 +70,7 @@ BROKEN = {
         if method == "RemoveContainer" and container.id not in seen: die()""",
     "interleaved-containers": """
         if method == "StartContainer":
-            if seen: die()
+            if seen - {container.id}: die()
             seen.add(container.id)
         if method == "StopContainer": seen.discard(container.id)""",
     "merges": ADJUST.format(TWICE),

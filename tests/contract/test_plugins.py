@@ -120,7 +120,8 @@ class Injector(Plugin):
         return api.CreateContainerResponse(adjust=adjust)
 
 
-@pytest.mark.parametrize("nri_runtime", few(["cri-o/1.34.0", NEWEST], 1), indirect=True)
+@pytest.mark.ci
+@pytest.mark.parametrize("nri_runtime", ["cri-o/1.34.0", NEWEST], indirect=True)
 def test_the_fixture_judges_a_class_and_a_file(nri_runtime: Node, tmp_path: Path) -> None:
     nri_runtime.played = patient(f"{nri_runtime.flavour.name}/{nri_runtime.flavour.version.removeprefix('v')}")
     assert nri_runtime.contract(Injector).failures == []

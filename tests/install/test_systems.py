@@ -74,7 +74,7 @@ def id_of(layout: Layout) -> str:
     return f"{layout.name}-{layout.unit or layout.by_hand[:9]}"
 
 
-@pytest.fixture(params=LAYOUTS, ids=id_of)
+@pytest.fixture(params=few(LAYOUTS, 6), ids=id_of)
 def node(request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> System:
     return System(tmp_path, request.param, capsys)
 
