@@ -145,6 +145,23 @@ def test_an_adapter_that_lingers_serves_after_sigterm_until_another_has_joined(n
     assert sorted(node.runs()) == life("c1", "c2")
 
 
+def test_an_adapter_that_has_lost_its_runtime_is_no_other_that_has_joined(
+    node: Machine, listener: socket.socket
+) -> None:
+    first = node.external(listener=listener).handshake()
+    second = lingering(node, 1000)
+    first.hang_up()
+    first.logged("until the adapter has joined again")
+    os.kill(second.pid, signal.SIGTERM)
+    second.logged("SIGTERM: serves until another adapter has joined")
+    second.serves(start("c1"))
+    first.accept(listener)
+    first.handshake()
+    assert second.ended() == 0
+    first.serves(stop("c1"))
+    assert node.runs() == life("c1")
+
+
 def test_an_adapter_lingers_no_longer_than_it_is_told_and_ends_at_once_on_a_second_signal(node: Machine) -> None:
     first = lingering(node, 0.01)
     first.end()

@@ -93,9 +93,13 @@ def test_what_is_absent_gets_its_delete_at_the_second_look_unless_named(back: No
     assert deletes(back) == ["a delete c1"][meanwhile == "created again" :]
 
 
-def test_a_pod_that_is_absent_lives_if_an_event_names_its_container(back: Node) -> None:
-    synchronize(back, [], [listed("c1", RUNNING), listed("c2", RUNNING)])
+@pytest.mark.parametrize("is_read", [False, True])
+def test_a_pod_that_is_absent_lives_if_an_event_names_its_container(back: Node, is_read: bool) -> None:
+    back.serving.synchronize([], [listed("c1", RUNNING), listed("c2", RUNNING)])
+    if is_read:
+        back.loop.settle()
     back.delete("c1")
+    back.loop.settle()
     back.loop.advance(SECOND_LOOK + 0.1)
     assert deletes(back) == ["a delete c1"]
 
