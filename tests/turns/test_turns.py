@@ -234,6 +234,15 @@ def test_an_event_that_was_answered_before_its_turn_goes_on_here_and_nowhere_els
     assert third.turns.lock("pod", "c1"), "there is no lock for the answer, which has been sent"
 
 
+def test_a_failure_before_the_turn_hides_no_answer_of_another_adapter(start: Start) -> None:
+    first, second = start(), start()
+    turn, _ = first.begins()
+    waits = waiting(second)
+    first.ends(turn)
+    second.turns.end(waits, NoteState.FAILED)
+    assert second.turns.take(waits) is DONE
+
+
 def test_an_answer_before_the_turn_hides_no_note_of_a_later_event(start: Start) -> None:
     first, second, third = start(), start(), start()
     waits, at_third = waiting(second, "StopContainer"), third.comes("StartContainer")
