@@ -230,12 +230,12 @@ class Daemon:
         self.trunk.close()
 
     def end_runtime(self) -> None:
-        """Closes the trunk and ends the process that passes for the runtime."""
-        if self.trunk is not None:
-            self.trunk.close()
+        """Ends the process that passes for the runtime, and closes the trunk."""
         if self.runtime is not None:
             self.runtime.kill()
             self.runtime.wait()
+        if self.trunk is not None:
+            self.trunk.close()
 
     # ---- the process
 

@@ -209,31 +209,42 @@ class Machine:
         stderr: str = "pipe",
         *,
         by_process: bool = False,
+        is_narrow: bool = False,
         fresh: bool = False,
     ) -> Daemon:
         """Starts the command as containerd does, its stderr on a pipe for us instead of /dev/null; no handshake.
 
         `stderr="null"` is containerd's own way. `fresh`: it is executed, not forked. `by_process`: the runtime is a
-        process that the test can end (`end_runtime`), instead of the test's own.
+        process that the test can end (`end_runtime`), instead of the test's own. `is_narrow`: the trunk takes little
+        that the test has not read.
         """
         ours, theirs, runtime = trunk_of_a_process() if by_process else (*socket.socketpair(), None)
         ours.settimeout(LIMIT)
         environ = {**self.state(), **(launched() if environ is None else environ)}
         with theirs:
+            if is_narrow:
+                theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 0)
             daemon = spawn(argv, environ, {3: theirs.fileno()}, ours, stderr, fresh=fresh)
         daemon.runtime = runtime
         self.daemons.append(daemon)
         return daemon
 
     def launch(
-        self, legacy: Mapping[str, Any] | None = None, *, by_process: bool = False, patch: str = "", **more: Any
+        self,
+        legacy: Mapping[str, Any] | None = None,
+        *,
+        by_process: bool = False,
+        is_narrow: bool = False,
+        patch: str = "",
+        **more: Any,
     ) -> Daemon:
         """Starts the command as containerd does, `patched` if told so, and shakes hands with it.
 
         The settings come with Configure.
         """
         argv = patched(patch) if patch else [COMMAND]
-        daemon = self.spawn(argv, by_process=by_process).handshake(self.settings(legacy, **more))
+        spawned = self.spawn(argv, by_process=by_process, is_narrow=is_narrow)
+        daemon = spawned.handshake(self.settings(legacy, **more))
         if self.shared_state:
             daemon.call("Nothing")  # the daemon looks who serves after its answer to Synchronize, and before this one
         return daemon
