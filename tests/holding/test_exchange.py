@@ -79,6 +79,26 @@ def test_the_byte_of_a_start_of_crun_is_there_for_its_init_whenever_that_reads(
     crun.fifos.close()
 
 
+def test_an_exchange_is_in_place_while_the_init_waits_and_nothing_else_is_at_the_runtimes_path(
+    crun: Crun, tmp_path: Path
+) -> None:
+    assert not crun.fifos.is_in_place()
+    crun.fifos.exchange()
+    assert crun.fifos.is_in_place()
+    os.mkfifo(tmp_path / "another")
+    (tmp_path / "another").rename(crun.path)
+    assert not crun.fifos.is_in_place()
+    crun.fifos.close()
+
+
+def test_an_exchange_is_not_in_place_for_an_init_that_no_longer_waits(crun: Crun) -> None:
+    crun.fifos.exchange()
+    with open(os.devnull) as null:
+        os.dup2(null.fileno(), crun.init)
+    assert not crun.fifos.is_in_place()
+    crun.fifos.close()
+
+
 def test_an_init_of_crun_that_is_let_go_does_not_wake_before_its_start_has_come(crun: Crun) -> None:
     """Also if the keeper is killed: an init that has had a writer wakes for ever, and reads."""
     crun.fifos.exchange()

@@ -235,6 +235,9 @@ def test_a_failure_names_the_container_and_counts_for_the_hook(run: Run, caplog:
     assert "hello" not in caplog.text
     accounts = creation.runner.accounts.items()
     assert {name: (account.runs, account.failures) for name, account in accounts} == {"a.json": (1, 1)}
+    caplog.set_level("DEBUG")
+    assert run("echo hello >&2; exit 1").error == creation.error
+    assert "a.json: container default/web/nginx (c1): stderr: hello" in caplog.text
 
 
 def test_a_bug_that_its_output_meets_fails_the_hook(

@@ -26,6 +26,7 @@ from v010_adapter.cli.simulate import command
 from v010_adapter.cli.simulate.play import Play
 
 from ..rig.embedded import Plugins, serves
+from ..rig.processes import NO_PROCESS
 from ..rig.simulation import Simulate
 from ..rig.waiting import LIMIT, running
 
@@ -250,6 +251,7 @@ def test_the_processes_of_a_plugin_are_its_group_and_their_descendants() -> None
 
     stats = {1: stat(0, 1), 10: stat(1, 10), 11: stat(10, 10), 12: stat(11, 12), 13: stat(1, 10), 14: stat(1, 14)}
     assert processes.family(10, stats) == {10, 11, 12, 13}
+    assert processes._memory(NO_PROCESS) == 0
 
 
 def test_the_numbers_of_a_process_are_those_of_the_kernel() -> None:

@@ -105,7 +105,6 @@ class Target:
         target = cls(id_, sandbox_id, pid, api.Container(), api.PodSandbox())
         target.cgroups_path = cgroups_path
         target.take_texts(spec, labels)
-        target._is_kept = True
         return target
 
     @property
