@@ -209,8 +209,10 @@ def test_ctrl_c_waits_while_a_directory_is_made_or_removed(
 
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     monkeypatch.setattr(module, name, interrupted)
-    with pytest.raises(KeyboardInterrupt), Scratch("interrupted-") as directory:
+    scratch = None
+    with pytest.raises(KeyboardInterrupt), (scratch := Scratch("interrupted-")) as directory:
         Path(directory, "file").touch()
+    assert scratch is None or not Path(scratch.name).exists(), "the end of the object, too, would remove it"
 
 
 def test_sigint_that_is_ignored_stays_so() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from v010_adapter.programs.process import MAX_LINE, MAX_LINES, MAX_SIZE, MAX_STDOUT, WATCH_PIPES_AFTER
+from v010_adapter.programs.process import _CHUNK, MAX_LINE, MAX_LINES, MAX_SIZE, MAX_STDOUT, WATCH_PIPES_AFTER, Process
 
 from ..rig.processes import gone, is_running
 from ..rig.programs import Fifo
@@ -58,6 +58,22 @@ def test_output_is_read_to_its_end_and_kept_up_to_a_mebibyte_more_than_the_reque
         assert run.process.status == 0
     # What fills the pipe is read at the end, too: it ends before it is listened to.
     assert len(shell("head -c 65536 /dev/zero").wait().process.stdout) == 65536
+
+
+def test_at_the_end_no_more_is_read_than_a_pipe_holds(
+    shell: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A child that was left behind may write as fast as it is read."""
+    most, reads = MAX_STDOUT // _CHUNK, {"_out": 0, "_err": 0}
+
+    def read(self: Process, name: str) -> int:
+        reads[name] += 1
+        assert reads[name] <= most
+        return _CHUNK
+
+    monkeypatch.setattr(Process, "_take", read)
+    shell("exit").wait()
+    assert reads == {"_out": most, "_err": most}
 
 
 # stderr
