@@ -19,12 +19,12 @@ from itertools import accumulate, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 from threading import local
-from typing import Any, NamedTuple
+from typing import Any
 
 from coverage import CoverageData
 
 CLONE = Path(__file__).resolve().parents[1]
-AT_ONCE, FILES, LIMIT = 4, 8, "300"
+AT_ONCE, FILES, LIMIT = 4, 16, "600"
 """Mutants at once; files of tests for each; seconds by the clock for them, after which the mutant counts as found."""
 ENTER = """
 copy=$1 clone=$2; mount --bind "$3" "$copy/.venv"; mount --rbind "$copy" "$clone"; mount --bind "$copy/.cache/tmp" /tmp
@@ -37,14 +37,8 @@ SPACE = ("timeout", LIMIT, "unshare", "-mpf", "--kill-child", "--mount-proc", "s
 PAIRS = "Lt-LtE Lt-GtE Gt-GtE Gt-LtE Eq-NotEq Is-IsNot In-NotIn And-Or Add-Sub Mult-Add"
 OWN = local()  # `copy`: where a thread changes and tests the clone
 Function, Statement = ast.FunctionDef | ast.AsyncFunctionDef, ast.stmt | ast.ExceptHandler
-
-
-class File(NamedTuple):
-    """A file of tests; the lines in functions of our modules that it runs; options that leave out what always fails."""
-
-    name: str
-    runs: dict[Path, set[int]]
-    unfit: list[str]
+File = tuple[str, dict[Path, set[int]], list[str]]
+"""Tests; the lines in functions of our modules that they run; options that leave out what always fails."""
 
 
 def inside(node: ast.AST) -> Iterator[ast.AST]:
@@ -52,7 +46,7 @@ def inside(node: ast.AST) -> Iterator[ast.AST]:
     for name, value in ast.iter_fields(node):
         for child in value if isinstance(value, list) else [value]:
             is_code = isinstance(child, ast.AST) and not isinstance(child, ast.JoinedStr | ast.Assert)
-            if is_code and name not in ("annotation", "returns"):
+            if is_code and name not in ("annotation", "returns") and getattr(child, "arg", "") != "strict":
                 yield child
                 yield from inside(child)
 
@@ -75,16 +69,14 @@ def changes(node: ast.AST) -> Iterator[tuple[Any, ast.AST]]:
             yield node, ast.Constant(not value)
         case ast.Constant(int(value)):
             yield from ((node, ast.Constant(new)) for new in (value - 1, value + 1))
-        case ast.Call(ast.Name("max" | "min" | "suppress")):
-            pass  # in any order
+        case ast.Call(ast.Name("max" | "min" | "suppress")) | ast.Expr(ast.Constant()):
+            pass  # in any order; a docstring
         case ast.Call(called, [first, second, *rest], keywords):
             yield node, ast.Call(called, [second, first, *rest], keywords)
         case ast.Return(value) if value and not isinstance(value, ast.Constant):
             yield node, ast.Return(ast.Constant(None))
         case ast.ExceptHandler(caught, name):
             yield node, ast.ExceptHandler(caught, name, [ast.Pass()])
-        case ast.Expr(value) if isinstance(value, ast.Constant):
-            pass  # a docstring
         case ast.Expr() | ast.Assign() | ast.AugAssign() | ast.Delete() | ast.Raise() | ast.Continue() | ast.Break():
             yield node, ast.Pass()
 
@@ -119,7 +111,7 @@ def drawn(seed: int) -> Iterator[tuple[Path, str, str, set[int]]]:
 
 
 def copied(place: str) -> None:
-    """Makes the copy of a thread."""
+    """Makes the copy of a thread in a temporary directory."""
     OWN.copy = Path(mkdtemp(dir=place))
     ignored = shutil.ignore_patterns(".venv", ".cache", ".*_cache")
     shutil.copytree(CLONE, OWN.copy, symlinks=True, ignore=ignored, dirs_exist_ok=True)
@@ -134,8 +126,7 @@ def pytest(*options: str) -> int:
 
 def measured(path: Path) -> File:
     """Runs a file of tests with coverage, and once more without it what has failed."""
-    name = str(path.relative_to(CLONE))
-    failed = [name]
+    failed = [name := str(path.relative_to(CLONE))]
     for options in (["--cov=adapter", "--cov-report="], []):
         if failed:
             pytest(*options, *failed)
@@ -143,16 +134,16 @@ def measured(path: Path) -> File:
             failed = sorted(set(re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", told, re.MULTILINE)))
     data = CoverageData(str(OWN.copy / ".cache/coverage/data"))
     data.read()
-    runs = {path: INNER[path].intersection(data.lines(str(path)) or ()) for path in PATHS}
-    return File(name, runs, [f"--deselect={test}" for test in failed])
+    runs = {module: INNER[module].intersection(data.lines(str(module)) or ()) for module in PATHS}
+    return name, runs, [f"--deselect={test}" for test in failed]
 
 
 def survives(files: list[File], path: Path, what: str, text: str, changed: set[int]) -> bool:
     """Runs the tests of a mutant."""
-    of_module = [file for file in files if file.runs[path]]
-    of_module.sort(key=lambda file: sum(map(len, file.runs.values())) / len(file.runs[path]))
-    tests = ([file for file in of_module if file.runs[path] & changed] or of_module)[:FILES]
-    names, unfit = [file.name for file in tests], [option for file in tests for option in file.unfit]
+    of_module = [file for file in files if file[1][path]]
+    of_module.sort(key=lambda file: sum(map(len, file[1].values())) / len(file[1][path]))
+    tests = ([file for file in of_module if file[1][path] & changed] or of_module)[:FILES]
+    names, unfit = [name for name, _, _ in tests], [option for _, _, options in tests for option in options]
     module = OWN.copy / path.relative_to(CLONE)
     module.write_text(text)
     is_found = bool(tests) and pytest("-x", *names, *unfit) not in (0, 5)

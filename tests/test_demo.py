@@ -14,6 +14,7 @@ import pytest
 from nri.testing import POD_LIFE
 from v010_adapter.cli import command_line as cli
 from v010_adapter.cli import demo
+from v010_adapter.cli.simulate.view import as_json
 from v010_adapter.container_files.recording import read
 from v010_adapter.hooks.match import adjustment
 
@@ -49,6 +50,7 @@ def test_the_demo_plays_the_life_of_a_pod_and_runs_every_plugin_once_per_create_
     assert not [line for _, line in runs if "pid" in line["request"]], "these would be other processes"
     (start, clearcfs), _, (_, logger) = [run for run in runs if run[0].outcome.event == "StartContainer"]
     assert start.seconds * 1e6 > clearcfs["us"] > 0
+    assert as_json(start)["us"] == round(start.seconds * 1e6)
     assert clearcfs["request"]["spec"]["resources"]["cpu"]["quota"] == 50000
     assert clearcfs["result"]["metadata"]["now"] == "max 100000"
     assert [result["plugin"] for result in logger["request"]["results"]] == ["clearcfs", "dump"]

@@ -176,6 +176,7 @@ def test_what_a_full_disk_has_kept_out_is_written_when_it_can_be(
         assert life.fault.startswith(f"{life.state}/+pod+c")
         assert life.fault.endswith(": what is owed is forgotten with this process (state.directory)")
         assert not (life.state / "+pod+ends").exists(), "to remove a file needs no room"
+        assert not life.ledger.is_needed, "there is nobody who could read them"
     reserve, fault = (record.getMessage() for record in caplog.records)  # each is said once
     assert reserve.endswith(": no room is left: records take the reserve, which has room for 256")
     assert fault.endswith(": what is owed is forgotten with this process (state.directory)")
