@@ -72,6 +72,11 @@ def end(command: subprocess.Popen[str]) -> tuple[int, str]:
     return command.returncode, err
 
 
+def ignores_sigint(pid: int) -> bool:
+    (ignored,) = re.findall(r"^SigIgn:\t(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return bool(int(ignored, 16) & 1 << signal.SIGINT - 1)
+
+
 SAID = (130, "v010-adapter: interrupted\n")
 
 
@@ -190,6 +195,9 @@ def test_a_second_one_does_not_disturb_the_clean_up(tmp_path: Path, temporary: P
             fcntl.flock(held, fcntl.LOCK_EX)
             interrupt(simulation)
             assert heard(simulation.stderr) == "ending\n"
+            with limit("the command would be interrupted again"):
+                while not ignores_sigint(simulation.pid):
+                    pass
             interrupt(simulation)
         assert end(simulation) == (130, f"ended\n{SAID[1]}")
 

@@ -9,6 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from nri import HoldEnd, api
+from nri.holding import evidence
 from nri.holding.evidence import Missing, NotHeld
 from nri.holding.holds import Holds
 from v010_adapter.base.loop import Loop
@@ -65,6 +66,16 @@ def test_a_reason_is_told_until_a_container_is_held_again(
     holder = Holder(loop, LegacySettings(), str(tmp_path))
     assert (holds(holder, "c1"), len(holder.notes)) == (False, 1)
     assert (holds(holder, "c2"), holder.notes) == (True, [])
+
+
+def test_a_state_directory_that_cannot_be_used_is_told_as_soon_as_a_container_could_be_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loop: SteppedLoop
+) -> None:
+    monkeypatch.setattr(evidence, "waiting", Mock())
+    (tmp_path / "state").touch()
+    holder = Holder(loop, LegacySettings(), f"{tmp_path}/state")
+    assert not holder.can_hold(Target("c1", "p1", 1, api.Container(id="c1"), api.PodSandbox(id="p1")), UNTRACED)
+    assert holder.missing == {Missing.NO_RECORD: 1}
 
 
 def test_it_is_ready_when_its_keeper_has_started(
