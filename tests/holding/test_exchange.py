@@ -11,8 +11,12 @@ from pathlib import Path
 import pytest
 
 from nri.cgroup import start_time
+from nri.holding import evidence
 from nri.holding.evidence import FIFO, Waiting, boot
 from nri.holding.exchange import Fifos
+
+from ..rig.processes import NO_PROCESS
+from ..rig.waiting import running
 
 
 def test_a_start_of_runc_that_came_before_its_init_reads_no_end_of_file(tmp_path: Path) -> None:
@@ -31,6 +35,12 @@ def test_a_start_of_runc_that_came_before_its_init_reads_no_end_of_file(tmp_path
         fifos.close()
     assert os.read(start, 1) == b""
     os.close(start)
+
+
+def test_the_parent_of_an_init_is_not_its_group() -> None:
+    with running(["sleep", "100"], start_new_session=True) as init:
+        assert evidence._parent(init.pid) == os.getpid()
+    assert evidence._parent(NO_PROCESS) == 0
 
 
 class Crun:

@@ -6,6 +6,7 @@ import gc
 import os
 import select
 from collections.abc import Callable, Iterator
+from unittest.mock import Mock
 
 import pytest
 
@@ -268,8 +269,12 @@ def test_timers_come_in_the_order_of_their_moments_and_making(loop: Loop, calls:
     assert all(timer.callback is None for timer in timers), "what it refers to is let go"
 
 
-def test_cancelled_timers_do_not_stay_until_they_would_be_due(loop: Loop, calls: Calls, clock: Clock) -> None:
-    for name in range(50):
+def test_cancelled_timers_do_not_stay_until_they_would_be_due(
+    loop: Loop, calls: Calls, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = Mock(side_effect=loop._drop_cancelled)
+    monkeypatch.setattr(loop, "_drop_cancelled", search)
+    for name in range(2 * FEW_TIMERS):
         loop.call_at(10**9 - name, calls.note(f"{name}", loop.stop if name == 0 else lambda: None))
     timers = set[Timer]()
     for _ in range(20):
@@ -279,9 +284,10 @@ def test_cancelled_timers_do_not_stay_until_they_would_be_due(loop: Loop, calls:
     entries = [one for one in gc.get_objects() if isinstance(one, tuple) and one and isinstance(one[-1], Timer)]
     ours = [entry for entry in entries if entry[-1] in timers]  # those of other tests may not be collected yet
     assert len(ours) <= 300
+    assert search.call_count <= 2000 // FEW_TIMERS, "each looks at all timers"
     clock.now = 10**9
     loop.run()
-    assert calls == [f"{name}" for name in reversed(range(50))]
+    assert calls == [f"{name}" for name in reversed(range(2 * FEW_TIMERS))]
 
 
 def test_timers_may_be_cancelled_and_set_by_one_that_is_due(loop: Loop, calls: Calls) -> None:

@@ -290,8 +290,9 @@ FORKS = """r, w = os.pipe(); globals()["kept"] = w; os.fork() or (os.close(w), o
 """Starts a process that ends with the plugin."""
 
 
-def test_a_plugins_programs_count(plugins: Plugins) -> None:
-    runtime, _ = plugins.launch(NAME, serves(FORKS, "Configure"))
+@pytest.mark.parametrize("event", ["Configure", "StopPodSandbox"])
+def test_a_plugins_programs_count(plugins: Plugins, event: str) -> None:
+    runtime, _ = plugins.launch(NAME, serves(FORKS, event))
     result = play(runtime, pods=1)
     assert (result.problems(), [*result.usage], result.usage[NAME].processes) == ([], [NAME], 2)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from nri.testing import FLAVOURS
 from v010_adapter.cli.simulate import play
+from v010_adapter.cli.simulate.play import Play, Scene
 from v010_adapter.cli.simulate.view import changes
 
 from ..rig.simulation import GOLDEN, LIFE, Simulate, events_of, named, plugins_of
@@ -118,6 +120,14 @@ def test_the_json_has_an_object_a_line_of_one_shape(simulate: Simulate) -> None:
     assert (started["plugins"], started["adjust"], started["update"], started["error"]) == ([], {}, [], "")
 
 
+def test_what_a_plugin_updates_by_itself_has_an_object_of_its_own(simulate: Simulate) -> None:
+    asks = "self.update_containers([api.ContainerUpdate(container_id='other')])"
+    _, lines = simulate.json("-plugin", simulate.answers("10-a", start_container=asks))
+    updated = named(lines, "UpdateContainers")
+    assert (updated["us"], [one["name"] for one in updated["plugins"]]) == (0, ["10-a"])
+    assert updated["update"] == [{"container_id": "other"}]
+
+
 def test_people_get_a_line_for_each_event_and_what_changed(simulate: Simulate) -> None:
     code, out = simulate.text("-plugin", simulate.sets("10-a", "FOO", "1"))
     lines = out.splitlines()
@@ -191,6 +201,18 @@ def test_a_plugin_that_does_not_answer_is_named_and_dropped_and_the_event_goes_o
     text = "plugin 10-bad failed to handle StartContainer request: connection closed by the plugin"
     assert (code, f"    10-bad: {text}\n" in out, "RemovePodSandbox" in out) == (1, True, True)
     assert out.splitlines()[-1] == f"PROBLEM: StartContainer: 10-bad: {text}", "and it is said once"
+
+
+def test_a_plugin_that_ends_at_no_event_is_a_problem(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Play._scenes
+
+    def scenes(self: Play) -> Iterator[Scene]:
+        yield from whole(self)
+        self._runtime.connected[0].close("it has ended")
+
+    monkeypatch.setattr(Play, "_scenes", scenes)
+    code, out = simulate.text("-plugin", simulate.sets("10-a"))
+    assert (code, "plugin 10-a is gone: it has ended" in out) == (1, True), out
 
 
 def test_messages_of_plugins_come_after_the_table(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:

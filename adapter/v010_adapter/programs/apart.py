@@ -89,7 +89,6 @@ def _run(compute: Callable[[], object], output: int) -> None:
     status = 1
     with suppress(BaseException):
         gc.disable()  # it would look at each object of the daemon
-        signal.set_wakeup_fd(-1)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
