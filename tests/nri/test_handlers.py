@@ -70,3 +70,16 @@ def test_an_exception_keeps_its_type_and_the_plugin_is_named() -> None:
         (CallError(3, "as it is"), "as it is"),
     ):
         assert status_of(error, "10-mine")[1] == text
+
+
+def test_a_plugin_may_have_another_base_that_looks_at_its_subclasses() -> None:
+    seen = []
+
+    class Base:
+        def __init_subclass__(cls) -> None:
+            seen.append(cls.__name__)
+
+    class Mine(Plugin, Base):
+        pass
+
+    assert seen == [Mine.__name__]
