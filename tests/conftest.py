@@ -1,7 +1,7 @@
 """What holds for all tests: how far property tests search, how long a test may take, and what it may not leave behind.
 
 All that is random in a run follows from one number, which the end of the run prints: TEST_SEED repeats it. In CI each
-search tries all the examples it asks for, elsewhere no more than BRIEF of them.
+search tries all the examples it asks for, elsewhere, and with the profile `first`, no more than BRIEF of them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ settings.register_profile(
     "timeless", derandomize=False, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("first", settings.get_profile("timeless"), phases=[Phase.explicit, Phase.generate])
-"""For who asks only whether a test fails: the example that is found first is not made smaller."""
+"""For who asks only whether a test fails: it tries BRIEF examples, and makes none smaller."""
 settings.load_profile("timeless")
 SEED = int(os.environ.setdefault("TEST_SEED", str(random.SystemRandom().randrange(1 << 32))))
 """The workers, which inherit the environment, have the same."""
@@ -95,6 +95,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("ci")]
+    is_brief = not CI or config.getoption("hypothesis_profile", None) == "first"
     for item in items:
         if isinstance(item, pytest.Function) and "hypothesis" in item.keywords:
             # A state machine's settings are its test case's, any other's are where Hypothesis looks for them.
@@ -102,7 +103,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             asked: settings = getattr(owner, name)
             if asked.max_examples > LONG:
                 item.add_marker("long")
-            if asked.max_examples > BRIEF and not CI:
+            if asked.max_examples > BRIEF and is_brief:
                 setattr(owner, name, settings(asked, max_examples=BRIEF))
 
 

@@ -2,8 +2,9 @@
 
 `python -m tests.mutants [NUMBER [SEED]]`. Each file of tests runs once with coverage. Then a mutant gets the files that
 run the changed statement, or its module if coverage sees none (a keeper of holds is not measured); those first whose
-lines are the module's in the largest part, and a few of them at most. A mutant may delete anything: it sees a copy in
-the clone's place, a /tmp and processes of its own, and all else it can only read. That needs root.
+lines are the module's in the largest part, and a few of them at most. They run as in CI, with fewer examples. A mutant
+may delete anything: it sees a copy in the clone's place, a /tmp and processes of its own, and all else it can only
+read. That needs root.
 """
 
 import ast
@@ -156,7 +157,7 @@ def survives(files: list[File], path: Path, what: str, text: str, changed: set[i
 
 def main(number: int = 20, seed: int = random.SystemRandom().randrange(1 << 32)) -> None:
     """Judges mutants, some at once."""
-    os.environ["TEST_SEED"] = str(seed)
+    os.environ |= {"TEST_SEED": str(seed), "CI": "1"}
     with (
         TemporaryDirectory(prefix="mutants-") as place,
         ThreadPoolExecutor(AT_ONCE, initializer=lambda: copied(place)) as pool,

@@ -30,7 +30,7 @@ from v010_adapter.programs.apart import RESERVE
 from v010_adapter.programs.process import Process
 from v010_adapter.settings import parse
 
-from .rig.brief import CI
+from .rig.brief import CI, few
 from .rig.loop import SteppedLoop
 from .rig.processes import children, open_descriptors
 from .rig.programs import Fifo, Programs
@@ -237,7 +237,7 @@ FAILED: dict[str, tuple[str, dict[str, str], list[str], dict[str, Any], tuple[in
 }
 
 
-@pytest.mark.parametrize("what", FAILED)
+@pytest.mark.parametrize("what", few(list(FAILED), 4))
 def test_an_event_that_fails_leaves_nothing(events: Events, tmp_path: Path, what: str) -> None:
     """The error has been raised through functions that had the request."""
     event, scripts, hooks, own, size = FAILED[what]

@@ -69,6 +69,7 @@ def test_the_command_prints_json_and_junit(plugins: Plugins, simulate: Simulate)
 
 
 @pytest.mark.usefixtures("waiting")
+@pytest.mark.ci
 def test_the_command_plays_the_container_of_a_file(plugins: Plugins, simulate: Simulate, tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text(MANIFEST)
     breaks = 'if container and container.name == "c1": die()'

@@ -16,7 +16,7 @@ from nri.testing.contract import External, Launched, Report, Result, Running, en
 from nri.testing.launch import PluginFile
 from nri.testing.node import Node
 from tests.peers.harness import require
-from tests.rig.brief import CI, few
+from tests.rig.brief import few
 from tests.rig.embedded import ROOT, Plugins, detached
 from tests.rig.interpreter import PYTHON
 from tests.rig.programs import Fifo
@@ -61,6 +61,7 @@ def test_a_plugin_that_connects_by_itself_with_a_name_that_is_none(plugins: Plug
     assert named(external(plugins, sound(run=run))) == ["valid-name"]
 
 
+@pytest.mark.ci
 def test_a_plugin_that_connects_by_itself_and_does_not_join_again(
     plugins: Plugins, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,6 +161,7 @@ def test_a_go_plugin_that_waits_for_its_own_updates() -> None:
 
 
 @pytest.mark.usefixtures("executed")
+@pytest.mark.ci
 def test_a_go_plugin_that_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ending, "END", 0.05)
     assert named(judge(go("broken", "ends-with-connection"), patient())) == ["ends-with-connection"]
@@ -185,15 +187,14 @@ def test_the_adapter_keeps_all_rules(name: str, tmp_path: Path) -> None:
 
 
 EXAMPLES = sorted([*ROOT.glob("examples/*.py"), *ROOT.glob("examples/cookbook/*.py")])
-BRIEF = ("nice",)
-"""What a person waits for."""
 CONFIG = {"devices": "allowed = {}"}
 FILES = {"limits": "[small]\ncpu_shares = 2\nmemory = 1000000\n"}
 """What examples read that have a file of their own, the flag -file."""
 
 
+@pytest.mark.ci
 @pytest.mark.usefixtures("executed")
-@pytest.mark.parametrize("path", [one for one in EXAMPLES if CI or one.stem in BRIEF], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_the_examples_keep_all_rules(nri_runtime: Node, path: Path, tmp_path: Path) -> None:
     nri_runtime.played = patient()
     config = CONFIG.get(path.stem, "")

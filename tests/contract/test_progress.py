@@ -39,6 +39,7 @@ def test_each_situation_is_told_before_it_is_played(plugins: Plugins) -> None:
     assert told == [(1, "registers")], "the others are not played to a plugin that does not join"
 
 
+@pytest.mark.ci
 def test_a_terminal_sees_how_far_the_command_is_and_that_the_plugin_is_started_for_real(
     plugins: Plugins, simulate: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,7 +69,7 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize(("adjust", "runtime", "rule", "came"), few(CHANGES, 4))
+@pytest.mark.parametrize(("adjust", "runtime", "rule", "came"), few(CHANGES))
 def test_what_becomes_of_a_change(plugins: Plugins, adjust: str, runtime: str, rule: str, came: str) -> None:
     report = judged(plugins, sound(ADJUST.format(adjust)), patient(runtime))
     assert named(report) == [rule] * bool(rule)
@@ -92,6 +92,7 @@ def test_what_is_no_answer_to_an_event(plugins: Plugins, name: str) -> None:
     assert of(report, "large-message").came == "the plugin has failed at the usual events"
 
 
+@pytest.mark.ci
 def test_a_refusal_is_no_failure(plugins: Plugins) -> None:
     """A plugin may refuse pods and containers, and be subscribed to few events or to all of them."""
     refuses = 'if container or pod: raise CallError(2, "I refuse")'
@@ -214,6 +215,7 @@ def test_a_plugin_that_does_not_wait_for_its_updates(plugins: Plugins) -> None:
     assert of(report, "updates-do-not-block").result is of(report, "refused-updates").result is Result.HOLDS
 
 
+@pytest.mark.ci
 def test_a_late_answer_is_no_wait_for_the_plugins_own_updates(
     plugins: Plugins, monkeypatch: pytest.MonkeyPatch
 ) -> None:

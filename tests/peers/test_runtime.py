@@ -68,7 +68,7 @@ def test_a_launched_adapter_serves_a_pods_life_in_both_generations_of_events(hos
     assert (plugin.events & ~KNOWN_TO_ALL, plugin.events & LEGACY_BITS) == (0, LEGACY_BITS)
 
 
-@pytest.mark.parametrize("mib", [3.9, 9])
+@pytest.mark.parametrize("mib", few([3.9, 9], 1))
 def test_a_synchronize_of_any_size_is_taken(chain: Chain, tmp_path: Path, version: str, mib: float) -> None:
     chain.add("plugin")
     state = {"make_pods": 100, "make_containers": 2000, "bytes": int(mib * MIB)}
@@ -115,7 +115,7 @@ def length_of_error(size: int) -> int:
     raise ValueError(size)
 
 
-@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("fails", few([False, True], 1))
 def test_a_silent_plugin_is_kept_if_policies_are_known(chain: Chain, tmp_path: Path, version: str, fails: bool) -> None:
     settings = f"runtime: {{failRequest: {str(fails).lower()}}}\n"
     with launched(chain, tmp_path, version, settings) as runtime:
