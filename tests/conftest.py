@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -44,6 +45,7 @@ os.umask(0o022)  # the adapter warns of files that a group can write
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and its children do
 BRIEF = 12
 """Examples of a property test that a person waits for."""
+IS_GIVEN = "basetemp is given"
 LONG = 100
 """A property test that asks for more examples is marked `long`."""
 
@@ -63,11 +65,22 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.write_line(f"TEST_SEED={SEED} repeats what was random in this run")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tells a worker of xdist whether the user has named a directory: each worker is given one."""
+    node.workerinput[IS_GIVEN] = node.config.option.basetemp is not None
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Removes what the tests of a process have written if all have passed: later runs would clean that up slowly."""
-    if exitstatus == 0:
-        written = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+    """Removes what the tests of a process have written if all have passed: later runs would clean that up slowly.
+
+    What stands in a directory that the user has named stays.
+    """
+    config = session.config
+    is_given = getattr(config, "workerinput", {IS_GIVEN: config.option.basetemp is not None})[IS_GIVEN]
+    if exitstatus == 0 and not is_given:
+        written = config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
         subprocess.run(["rm", "-rf", "--one-file-system", written], check=False)
 
 
@@ -80,12 +93,11 @@ def seed() -> int:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Makes no search for garbage among the tests that are collected, neither now nor later: all of them stay."""
+    """Collects tests without searching for garbage: all of them stay."""
     gc.disable()
     try:
         return (yield)
     finally:
-        gc.freeze()
         gc.enable()
 
 

@@ -20,9 +20,9 @@ import pytest
 from v010_adapter.cli.simulate.trial import Scratch
 
 from .rig.brief import few
-from .rig.daemon import COMMAND, MEASURED, kill_tree
+from .rig.daemon import MEASURED, kill_tree
 from .rig.interpreter import FIRST_LINE
-from .rig.waiting import limit, running
+from .rig.waiting import LIMIT, limit, running, until
 
 
 @pytest.fixture
@@ -36,9 +36,12 @@ def temporary(tmp_path: Path) -> Iterator[Path]:
 
 @contextmanager
 def started(*words: str | Path, directory: Path, stderr: int = PIPE) -> Iterator[subprocess.Popen[str]]:
-    """A command as a shell runs it: its process group gets what Ctrl-C sends."""
+    """A command as a shell runs it: its process group gets what Ctrl-C sends. Its runtimes wait long."""
+    patient = Path(__file__).with_name("rig") / "patient.py"
     environment = {"PATH": os.defpath, "TMPDIR": str(directory), **MEASURED}
-    with running([COMMAND, *words], env=environment, stdout=PIPE, stderr=stderr, text=True, process_group=0) as command:
+    with running(
+        [sys.executable, "-P", patient, *words], env=environment, stdout=PIPE, stderr=stderr, text=True, process_group=0
+    ) as command:
         try:
             yield command
         finally:
@@ -47,17 +50,19 @@ def started(*words: str | Path, directory: Path, stderr: int = PIPE) -> Iterator
 
 
 def heard(stream: IO[str] | None) -> str:
-    return stream.readline() if stream else ""
+    with limit("no line comes"):
+        return stream.readline() if stream else ""
 
 
-def until(stream: IO[str] | None, text: str) -> None:
+def read_to(stream: IO[str] | None, text: str) -> None:
     """Reads lines to one with this text."""
     assert stream
     lines: list[str] = []
-    for line in stream:
-        lines.append(line)
-        if text in line:
-            return
+    with limit(lambda: f"{text}, after {lines}"):
+        for line in stream:
+            lines.append(line)
+            if text in line:
+                return
     raise AssertionError(f"never came: {text}: {lines}")
 
 
@@ -83,7 +88,7 @@ SAID = (130, "v010-adapter: interrupted\n")
 @pytest.mark.parametrize("after", few(["The life of a pod", "CreateContainer"], 1))
 def test_a_demo_ends_the_adapter_and_its_programs_before_it_removes_the_files(temporary: Path, after: str) -> None:
     with started("demo", directory=temporary) as demo:
-        until(demo.stdout, after)
+        read_to(demo.stdout, after)
         interrupt(demo)
         assert end(demo) == SAID
 
@@ -124,12 +129,12 @@ def test_at_a_terminal_a_simulation_says_why_it_does_not_end_at_once(tmp_path: P
     with started("simulate", "-plugin", plugin, directory=temporary, stderr=theirs) as simulation:
         os.close(theirs)
         with open(ours, errors="replace") as terminal, plugin.open() as held:
-            until(terminal, "at work")
+            read_to(terminal, "at work")
             fcntl.flock(held, fcntl.LOCK_EX)
             interrupt(simulation)
-            until(terminal, "waiting 12 s at most for the plugins to end")
+            read_to(terminal, "waiting 12 s at most for the plugins to end")
             fcntl.flock(held, fcntl.LOCK_UN)
-            assert simulation.wait() == 130
+            assert simulation.wait(LIMIT) == 130
 
 
 SLOW_TO_END = f"""\
@@ -195,9 +200,7 @@ def test_a_second_one_does_not_disturb_the_clean_up(tmp_path: Path, temporary: P
             fcntl.flock(held, fcntl.LOCK_EX)
             interrupt(simulation)
             assert heard(simulation.stderr) == "ending\n"
-            with limit("the command would be interrupted again"):
-                while not ignores_sigint(simulation.pid):
-                    pass
+            until(lambda: ignores_sigint(simulation.pid), "the command is not interrupted again")
             interrupt(simulation)
         assert end(simulation) == (130, f"ended\n{SAID[1]}")
 
@@ -207,11 +210,12 @@ def test_ctrl_c_waits_while_a_directory_is_made_or_removed(
     monkeypatch: pytest.MonkeyPatch, temporary: Path, module: Any, name: str
 ) -> None:
     """Of shutil.rmtree, Debian's tempfile has one of its own."""
-    real = getattr(module, name)
+    real, did = getattr(module, name), list[str]()
 
     def interrupted(*arguments: Any, **more: Any) -> Any:
         signal.raise_signal(signal.SIGINT)
         result = real(*arguments, **more)
+        did.append(name)
         signal.raise_signal(signal.SIGINT)
         return result
 
@@ -220,6 +224,7 @@ def test_ctrl_c_waits_while_a_directory_is_made_or_removed(
     scratch = None
     with pytest.raises(KeyboardInterrupt), (scratch := Scratch("interrupted-")) as directory:
         Path(directory, "file").touch()
+    assert did == [name]
     assert scratch is None or not Path(scratch.name).exists(), "the end of the object, too, would remove it"
 
 

@@ -54,13 +54,14 @@ def test_a_terminal_sees_how_far_the_command_is_and_that_the_plugin_is_started_f
 
 
 TEST = """
-import nri
+import dataclasses, nri
 
 class Mine(nri.Plugin):
     def create_container(self, request, context):
         return None
 
 def test_mine(nri_runtime):
+    nri_runtime.played = dataclasses.replace(nri_runtime.flavour, registration_timeout=60, request_timeout=60)
     nri_runtime.contract(Mine).check()
 """
 

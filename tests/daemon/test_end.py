@@ -17,6 +17,7 @@ from nri.wire import PLUGIN_SERVICE, Code, mux
 from ..rig.daemon import OVER, Daemon
 from ..rig.machine import Gate, Machine, container, start, stop
 from ..rig.processes import NO_PROCESS
+from ..rig.waiting import LIMIT
 
 LONG_ERROR = "printf '{\"error\":\"'; head -c 70000 /dev/zero | tr '\\0' x; printf '\"}'"
 """A plugin with whose error an answer is as long as it can be."""
@@ -149,7 +150,7 @@ def test_a_plugin_that_never_ends_holds_up_the_end_no_longer_than_its_grace(node
 
 
 def test_sigterm_does_not_lose_answers_that_the_runtime_has_not_read_yet(node: Machine) -> None:
-    daemon = node.launch(is_narrow=True)
+    daemon = node.launch(is_narrow=True, patch=f"daemon.GRACE = {LIMIT}")
     calls = failed(node, daemon)
     daemon.terminate()
     for call in calls:

@@ -15,8 +15,10 @@ from nri.errors import RegistrationError
 from nri.wire import Code
 from v010_adapter.cli import command_line, systems
 
-from ..rig.daemon import COMMAND, Daemon
+from ..rig.daemon import Daemon
 from ..rig.machine import Machine, listening, patched, start, stop
+from ..rig.screen import at_terminal
+from ..rig.waiting import LIMIT
 
 Listen = Callable[[], socket.socket]
 
@@ -149,17 +151,8 @@ def test_without_a_configured_socket_it_takes_the_usual_one_that_exists(
 
 
 def test_at_a_terminal_it_says_what_to_do_instead_of_waiting() -> None:
-    pid, terminal = os.forkpty()
-    if pid == 0:
-        os.execv(COMMAND, [str(COMMAND), "-socket", "/nowhere\x1b"])  # noqa: S606
-    said = b""
-    try:
-        with contextlib.suppress(OSError):  # the other end is closed
-            while True:
-                said += os.read(terminal, 4096)
-    finally:
-        os.close(terminal)  # also its end
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
-    error, next_steps = said.decode().splitlines()
+    with at_terminal("-socket", "/nowhere\x1b", columns=200) as shown:
+        error, next_steps = shown.until().rows
+        assert shown.process.wait(LIMIT) == 1
     assert error == r"v010-adapter: no runtime at /nowhere\x1b: No such file or directory"
     assert next_steps.startswith("These commands need no runtime: demo, simulate, check")

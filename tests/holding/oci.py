@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import pytest
 from ..rig.debian import missing
 from ..rig.mounts import refused
 from ..rig.processes import gone
-from ..rig.waiting import LIMIT, limit
+from ..rig.waiting import LIMIT, until
 
 BUSYBOX = "/bin/busybox"
 RUNTIMES = {"runc": ["runc"], "crun": ["crun", "--cgroup-manager=cgroupfs"]}
@@ -148,10 +147,3 @@ class Start(threading.Thread):
         self.join(LIMIT)
         assert self._done is not None, "the start does not end"
         return self._done.returncode, self._done.stderr
-
-
-def until(met: Callable[[], bool], what: str) -> None:
-    """Waits for something that nobody tells of."""
-    with limit(what):
-        while not met():
-            os.sched_yield()

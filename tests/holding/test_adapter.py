@@ -13,7 +13,8 @@ from nri.wire import Code
 
 from ..rig.daemon import Daemon
 from ..rig.machine import POD, Machine
-from .oci import Container, OciRuntime, until
+from ..rig.waiting import until
+from .oci import Container, OciRuntime
 from .test_runtimes import no_files, waits_for_start
 
 AT_ONCE = {"holdAfter": 0}

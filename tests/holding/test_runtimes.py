@@ -26,8 +26,8 @@ from nri.holding.keeper import run as run_keeper
 
 from ..rig.brief import CI
 from ..rig.processes import gone
-from ..rig.waiting import LIMIT, running
-from .oci import Container, OciRuntime, until
+from ..rig.waiting import LIMIT, running, until
+from .oci import Container, OciRuntime
 
 FOR_EVER = 90.0
 LATE = int(os.environ.get("LATE_HOLDS", "20" if CI else "2"))

@@ -22,8 +22,7 @@ from nri.testing import Node
 from nri.testing import created as testing
 from nri.testing.created import Created
 
-from ..rig.waiting import LIMIT
-from .oci import until
+from ..rig.waiting import LIMIT, until
 
 
 class Holding(Plugin):
@@ -64,7 +63,7 @@ class InTask(Plugin):
         async with context.hold(90, self._on_failure) as self.hold:
             self.entered.set()
             while not self.gate.is_set():
-                await asyncio.sleep(0.005)
+                await asyncio.sleep(0.005)  # a thread that waits would outlive a hold that is cancelled
             if self._error is not None:
                 raise self._error
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 import socket
 import struct
@@ -23,7 +22,7 @@ from nri.metrics import Metrics
 from nri.testing import Node
 from nri.wire import Code
 
-from ..rig.waiting import LIMIT, limit
+from ..rig.waiting import LIMIT, until
 
 
 class Client:
@@ -211,9 +210,7 @@ def test_a_client_that_goes_away_disturbs_nobody(
     with caplog.at_level(logging.DEBUG, "nri.metrics"):
         with socket.create_connection(("127.0.0.1", counted.port), timeout=LIMIT) as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # its end is a reset
-        with limit("the client's end is logged"):
-            while "a client of the metrics has gone" not in caplog.text:
-                os.sched_yield()
+        until(lambda: "a client of the metrics has gone" in caplog.text, "the client's end is logged")
     assert Client(counted.port).get("/healthz") == (200, "ok\n")
     assert capfd.readouterr() == ("", "")
 

@@ -13,6 +13,7 @@ from nri.syslog import Syslog
 from nri.testing import PluginFile, Runtime
 
 from ..rig.brief import few
+from ..rig.embedded import patient
 from ..rig.interpreter import FIRST_LINE
 from ..rig.listeners import Receiver
 
@@ -52,7 +53,7 @@ def test_what_it_prints_logs_and_fails_with_reaches_syslog(
     words = {"first_line": FIRST_LINE, "syslog": str(receiver.path), "before": before, "run": run}
     plugin.write_text(PLUGIN.format(coroutine="async " if run is SERVE else "", **words))
     plugin.chmod(0o755)
-    runtime = Runtime()
+    runtime = Runtime(patient())
     runtime.launch(PluginFile(plugin, "10", "loud"))
     runtime.event("CreateContainer", api.CreateContainerRequest())
     for one in runtime.plugins:

@@ -9,7 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from urllib.request import urlopen
 import pytest
 
 from ..rig import interpreter
-from ..rig.waiting import limit, running
+from ..rig.waiting import running, until
 from .build import NEWEST
 from .harness import PATIENT, GoRuntime, Reply
 
@@ -120,7 +120,7 @@ def test_limits_by_annotation_follow_their_file_also_after_a_reconnect(runtime: 
         assert made(create(runtime, pod())) == {}
         assert "no class 'gold'" in create(runtime, pod(**{"limits.example.com/class": "gold"})).error
         write(256)
-        updates = until(lambda: runtime.play("updates").updates)
+        updates = until(lambda: runtime.play("updates").updates, "updates")
         expected = {"container_id": "ctr", "linux": {"resources": resources(256, 1_000_000)}, "ignore_failure": True}
         assert [*updates[0]] == [expected]
         assert plugin.stdout
@@ -134,7 +134,7 @@ def test_limits_by_annotation_follow_their_file_also_after_a_reconnect(runtime: 
             assert following.play("wait", plugin="30-limits").error == ""
             assert made(create(following, batch)) == {"resources": resources(512, 1_000_000)}
             write(64)
-            updates = until(lambda: following.play("updates").updates)
+            updates = until(lambda: following.play("updates").updates, "updates")
             assert updates[0][0]["linux"]["resources"] == resources(64, 1_000_000)
 
 
@@ -147,14 +147,6 @@ def next_runtime(before: GoRuntime) -> Iterator[GoRuntime]:
         following.socket = before.socket
         following.open(runtime=("containerd", "v2.4.2"), **PATIENT)
         yield following
-
-
-def until(look: Callable[[], Any]) -> Any:
-    """Looks until there is something."""
-    with limit("it does not come"):
-        while not (found := look()):
-            pass
-    return found
 
 
 def test_devices_are_given_from_the_allow_list_only(runtime: GoRuntime) -> None:
@@ -197,7 +189,7 @@ def test_slow_work_begins_with_the_pod_and_a_repeated_create_gets_it(runtime: Go
     words = ("-program", program, "-store", store)
     with beside(runtime, COOKBOOK / "prefetch.py", "50-prefetch", *words):
         assert runtime.event("RunPodSandbox", asking).error == ""
-        until((tmp_path / "fetched").exists)
+        until((tmp_path / "fetched").exists, "the file is fetched")
         with runtime.impatient(4_000):
             assert "the data are still being fetched: try again" in create(runtime, asking).error
         gate.write_text("")
@@ -236,7 +228,7 @@ def test_a_configuration_comes_from_the_runtime_or_a_file_and_is_read_again(runt
     file.write_text('shop = "UTC"')
     (plugin,) = runtime.play("plugins").plugins
     os.kill(plugin.pid, signal.SIGHUP)
-    until(lambda: zones() == ["UTC"])
+    until(lambda: zones() == ["UTC"], "the zone of the file")
     file.write_text("shop =")
     os.kill(plugin.pid, signal.SIGHUP)
     assert zones() == ["UTC"]

@@ -3,8 +3,8 @@
 import sys
 
 from nri.testing.flavour import Flavour
-from v010_adapter.cli import command_line as cli
+from v010_adapter.cli import entry
 
 *names, _, _ = Flavour.__init__.__defaults__ or ()
 Flavour.__init__.__defaults__ = (*names, 60.0, 60.0)
-sys.exit(cli.main())
+sys.exit(entry.main())

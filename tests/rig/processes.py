@@ -7,7 +7,7 @@ import select
 from contextlib import suppress
 from pathlib import Path
 
-from .waiting import limit
+from .waiting import limit, until
 
 NO_PROCESS = (1 << 22) + 1
 """A pid above the kernel's highest. A small one is a process of the kernel on a machine that has just started."""
@@ -45,9 +45,7 @@ def ended(process: int, what: str = "the process does not end") -> None:
 
 def reaped(pid: int) -> None:
     """Waits until the parent of a process that has ended has reaped it, of which the kernel tells nobody else."""
-    with limit(f"process {pid} is not reaped"):
-        while Path(f"/proc/{pid}").exists():
-            os.sched_yield()
+    until(lambda: not Path(f"/proc/{pid}").exists(), f"process {pid} is not reaped")
 
 
 def children() -> list[int]:

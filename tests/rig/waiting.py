@@ -6,18 +6,20 @@ A test that waits too long is interrupted wherever it waits, and its clean-up is
 from __future__ import annotations
 
 import faulthandler
+import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from _pytest.outcomes import OutcomeException  # a teardown goes on after it, unlike after any other BaseException
 
+T = TypeVar("T")
 LIMIT = 60.0
 """Seconds, by the real clock, in which what a test waits for must come."""
 WHOLE = 240.0
-"""Seconds for a test, and again for its fixtures. The watchdog of pyproject.toml comes later."""
+"""Seconds for a test, for its setup, and for its teardown. The watchdog of pyproject.toml limits the three together."""
 AGAIN = 10.0
 """Seconds after which a wait is interrupted that a signal has missed, and a clean-up that waits, too."""
 
@@ -56,6 +58,14 @@ def limit(what: str | Callable[[], str], seconds: float = LIMIT) -> Iterator[Non
         signal.signal(signal.SIGALRM, before)
         if outer:
             signal.setitimer(signal.ITIMER_REAL, outer - (seconds if is_over else seconds - rest), AGAIN)
+
+
+def until(met: Callable[[], T], what: str) -> T:
+    """Waits for something that nobody tells of; returns it."""
+    with limit(what):
+        while not (found := met()):
+            os.sched_yield()
+    return found
 
 
 @contextmanager
