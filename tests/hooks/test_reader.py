@@ -99,7 +99,7 @@ def test_a_change_wakes_the_loop_though_no_container_comes(place: Path, monkeypa
         daemon.wake()
         [descriptor] = daemon.loop.watched
         watches.add(Path(f"/proc/self/fdinfo/{descriptor}").read_text().count("inotify "))
-        assert open_descriptors() <= descriptors, change
+        assert len(open_descriptors()) <= len(descriptors), change
     assert len(watches) == 1
 
 

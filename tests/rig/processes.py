@@ -14,7 +14,11 @@ NO_PROCESS = (1 << 22) + 1
 
 
 def open_descriptors() -> set[str]:
-    """Returns the open descriptors; later they may be fewer: garbage of earlier tests is collected at any time."""
+    """Returns the open descriptors, and the one that reads them.
+
+    Later they may be fewer, for garbage of earlier tests is collected at any time. That also leaves numbers free: what
+    is closed and opened again has another number, so that only how many there are can be compared.
+    """
     return set(os.listdir("/proc/self/fd"))
 
 
