@@ -189,6 +189,9 @@ def test_a_text_is_beside_its_row_or_below() -> None:
     beside, below = (list(terminal.table(rows, room, names=2, text=True, has_head=False)) for room in (50, 40))
     assert beside == [["yes  a.json  one two three four five six seven", "             eight nine ten"]]
     assert below == [["yes  a.json", "    one two three four five six seven", "    eight nine ten"]]
+    rows = [("NAME", "A", "TEXT"), ("mine", "0", "one two three")]
+    for room, first in ((22, "mine  0  one two three"), (21, "mine  one two three")):
+        assert [*terminal.table(rows, room, text=True)][1] == [first], "what tells nothing makes room for the text"
 
 
 # ---- status

@@ -174,6 +174,19 @@ def test_the_child_keeps_no_descriptor_of_the_daemon(loop: SteppedLoop) -> None:
     os.close(held)
 
 
+def test_the_child_ends_at_what_the_daemon_handles(loop: SteppedLoop) -> None:
+    numbers, replies = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP), list[Any]()
+    before = [signal.signal(number, lambda *_: None) for number in numbers]
+    try:
+        answer = computed(loop, lambda: [*map(signal.getsignal, numbers)], loop.now + 2, "a text")
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+    answer.then(lambda reply, _: replies.append(reply))
+    loop.until(lambda: bool(replies), "the child does not end")
+    assert replies == [[signal.SIG_DFL] * 3]
+
+
 FILLINGS = {"a long one": {"filling": NOTE}, "many": {f"{number}": "" for number in range(12_000)}}
 NOTES = '{"annotations": {"^note$": "^(a|b)*$"}}'
 
