@@ -25,6 +25,7 @@ ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
+    tmp_path.chmod(0o1777)  # as /tmp is, which TMPDIR need not be below
     (tmp_path / "victim").write_text("precious")
     state = tmp_path / "state"
     state.mkdir(mode=0o700)
