@@ -1,10 +1,9 @@
 """Random changes of random functions of adapter/: do the tests notice? Shows those that survive.
 
-`python -m tests.mutants [NUMBER [SEED]]`. Each file of tests runs once with coverage. Then a mutant gets the files that
-run the changed statement, or its module if coverage sees none (a keeper of holds is not measured); those first whose
-lines are the module's in the largest part, and a few of them at most. They run as in CI, with fewer examples. A mutant
-may delete anything: it sees a copy in the clone's place, a /tmp and processes of its own, and all else it can only
-read. That needs root.
+`python -m tests.mutants [NUMBER [SEED]]`. Each file of tests runs once with coverage. A mutant gets a few files that
+run the changed statement, or its module if coverage sees none: first those that run little else. They run as in CI,
+with fewer examples. A mutant may delete anything: it has a copy of the clone, a /tmp and processes of its own, and can
+only read all else. That needs root.
 """
 
 import ast
@@ -18,38 +17,31 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate, islice
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
-from threading import local
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from coverage import CoverageData
 
 CLONE = Path(__file__).resolve().parents[1]
-AT_ONCE, FILES, LIMIT = 4, 16, "600"
-"""Mutants at once; files of tests for each; seconds by the clock for them, after which the mutant counts as found."""
+AT_ONCE, MOST, LIMIT = 4, 16, "600"  # mutants; files of tests for each; seconds, after which a mutant counts as found
 ENTER = """
-copy=$1 clone=$2; mount --bind "$3" "$copy/.venv"; mount --rbind "$copy" "$clone"; mount --bind "$copy/.cache/tmp" /tmp
-mount -o remount,bind,ro "$clone/.venv"; mount -o remount,bind,ro /; shift 3; cd "$clone"; ulimit -v 8000000
+cd "$1"; mkdir -p .venv .cache/tmp .cache/coverage; mount --bind "$3" .venv; mount --rbind . "$2"; mount --bind .cache/tmp /tmp
+mount -o remount,bind,ro "$2/.venv"; mount -o remount,bind,ro /; cd "$2"; shift 3; ulimit -v 8000000
 set -- -q -p no:xdist -m "not deadline" --hypothesis-profile=first "$@"
-.venv/bin/python -m pytest "$@" >.cache/output 2>&1 || exit $?
-exit 0  # no exec: orphans would become children of the tests
+.venv/bin/python -m pytest "$@" >.cache/output 2>&1; exit  # no exec: orphans would become children of the tests
 """
 SPACE = ("timeout", LIMIT, "unshare", "-mpf", "--kill-child", "--mount-proc", "sh", "-ec", ENTER, "sh")
 PAIRS = "Lt-LtE Lt-GtE Gt-GtE Gt-LtE Eq-NotEq Is-IsNot In-NotIn And-Or Add-Sub Mult-Add"
-OWN = local()  # `copy`: where a thread changes and tests the clone
+FIXED = ast.JoinedStr | ast.Assert  # the parser does not know where in the text of a string a part is
 Function, Statement = ast.FunctionDef | ast.AsyncFunctionDef, ast.stmt | ast.ExceptHandler
-File = tuple[str, dict[Path, set[int]], list[str]]
-"""Tests; the lines in functions of our modules that they run; options that leave out what always fails."""
+File = tuple[str, dict[Path, set[int]], list[str]]  # tests; lines of modules that they run; options: without what fails
 
 
-def inside(node: ast.AST) -> Iterator[ast.AST]:
-    """Yields all of a function that may change."""
-    for name, value in ast.iter_fields(node):
-        for child in value if isinstance(value, list) else [value]:
-            is_code = isinstance(child, ast.AST) and not isinstance(child, ast.JoinedStr | ast.Assert)
-            if is_code and name not in ("annotation", "returns") and getattr(child, "arg", "") != "strict":
-                yield child
-                yield from inside(child)
+def inside(function: ast.AST) -> list[ast.AST]:
+    """Returns all of a function that may change, what is outermost first."""
+    nodes = [*ast.walk(function)]
+    kept = [node for node in nodes if isinstance(node, FIXED) or getattr(node, "arg", "") == "strict"]
+    return [node for node in nodes if not any(node in ast.walk(one) for one in kept)]
 
 
 def changes(node: ast.AST) -> Iterator[tuple[Any, ast.AST]]:
@@ -66,10 +58,9 @@ def changes(node: ast.AST) -> Iterator[tuple[Any, ast.AST]]:
             yield node, operand
         case ast.If(test) | ast.IfExp(test) | ast.While(test):
             yield test, ast.UnaryOp(ast.Not(), test)
-        case ast.Constant(bool(value)):
-            yield node, ast.Constant(not value)
         case ast.Constant(int(value)):
-            yield from ((node, ast.Constant(new)) for new in (value - 1, value + 1))
+            others = [not value] if isinstance(value, bool) else [value - 1, value + 1]
+            yield from ((node, ast.Constant(other)) for other in others)
         case ast.Call(ast.Name("max" | "min" | "suppress")) | ast.Expr(ast.Constant()):
             pass  # in any order; a docstring
         case ast.Call(called, [first, second, *rest], keywords):
@@ -89,7 +80,7 @@ def lines(nodes: list[Any]) -> set[int]:
 PATHS = [path for path in sorted((CLONE / "adapter").rglob("*.py")) if "proto" not in path.parts]
 OURS = [(path, node) for path in PATHS for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, Function)]
 INNER = {path: lines([line for its, node in OURS if its == path for line in node.body]) for path in PATHS}
-TESTS = [name for name in sorted(CLONE.glob("tests/**/test_*.py")) if not {"bench", "deploy"} & {*name.parts}]
+FILES = [path for path in sorted(CLONE.glob("tests/**/test_*.py")) if path.parent.name not in ("bench", "deploy")]
 
 
 def drawn(seed: int) -> Iterator[tuple[Path, str, str, set[int]]]:
@@ -111,32 +102,27 @@ def drawn(seed: int) -> Iterator[tuple[Path, str, str, set[int]]]:
                 yield path, what, text, lines(around[-1:] or function.body)  # the inner ones come last
 
 
-def copied(place: str) -> None:
-    """Makes the copy of a thread in a temporary directory."""
-    OWN.copy = Path(mkdtemp(dir=place))
-    ignored = shutil.ignore_patterns(".venv", ".cache", ".*_cache")
-    shutil.copytree(CLONE, OWN.copy, symlinks=True, ignore=ignored, dirs_exist_ok=True)
-    for made in (".cache/tmp", ".venv"):
-        (OWN.copy / made).mkdir(parents=True)
-
-
-def pytest(*options: str) -> int:
-    """Runs tests in a copy; returns the status."""
-    return subprocess.run([*SPACE, OWN.copy, CLONE, sys.prefix, *options], check=False).returncode
+def ran(*options: str, change: tuple[Path, str] | None = None) -> tuple[int, list[str], dict[Path, set[int]]]:
+    """Runs tests in a copy of the clone; returns the status, the tests that failed, and the lines that they ran."""
+    with TemporaryDirectory(prefix="mutant-") as place:
+        copy = Path(place)
+        shutil.copytree(CLONE, copy, True, shutil.ignore_patterns(".venv", ".cache", ".*_cache"), dirs_exist_ok=True)
+        if change:
+            (copy / change[0].relative_to(CLONE)).write_text(change[1])
+        status = subprocess.run([*SPACE, copy, CLONE, sys.prefix, *options], check=False).returncode
+        failed = re.findall(r"(?m)^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", (copy / ".cache/output").read_text())
+        data = CoverageData(str(copy / ".cache/coverage/data"))
+        data.read()
+        return status, failed, {path: INNER[path].intersection(data.lines(str(path)) or ()) for path in PATHS}
 
 
 def measured(path: Path) -> File:
     """Runs a file of tests with coverage, and once more without it what has failed."""
-    failed = [name := str(path.relative_to(CLONE))]
-    for options in (["--cov=adapter", "--cov-report="], []):
-        if failed:
-            if (status := pytest(*options, *failed)) not in (0, 1, 5):
-                print("NOT MEASURED", path, status)
-            told = (OWN.copy / ".cache/output").read_text()
-            failed = sorted(set(re.findall(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", told, re.MULTILINE)))
-    data = CoverageData(str(OWN.copy / ".cache/coverage/data"))
-    data.read()
-    runs = {module: INNER[module].intersection(data.lines(str(module)) or ()) for module in PATHS}
+    status, failed, runs = ran("--cov=adapter", "--cov-report=", name := str(path.relative_to(CLONE)))
+    if failed:
+        status, failed, _ = ran(*failed)
+    if status not in (0, 1, 5):
+        print("NOT MEASURED", name, status)
     return name, runs, [f"--deselect={test}" for test in failed]
 
 
@@ -144,27 +130,18 @@ def survives(files: list[File], path: Path, what: str, text: str, changed: set[i
     """Runs the tests of a mutant."""
     of_module = [file for file in files if file[1][path]]
     of_module.sort(key=lambda file: sum(map(len, file[1].values())) / len(file[1][path]))
-    tests = ([file for file in of_module if file[1][path] & changed] or of_module)[:FILES]
+    tests = ([file for file in of_module if file[1][path] & changed] or of_module)[:MOST]
     names, unfit = [name for name, _, _ in tests], [option for _, _, options in tests for option in options]
-    module = OWN.copy / path.relative_to(CLONE)
-    module.write_text(text)
-    status = pytest("-x", *names, *unfit) if tests else 0
-    shutil.copy(path, module)
-    for compiled in module.parent.glob(f"__pycache__/{module.stem}.*"):
-        compiled.unlink()  # it may be taken for that of the next mutant
+    status = ran("-x", *names, *unfit, change=(path, text))[0] if tests else 0
     is_found = status not in (0, 5)  # 1: a test has failed; 124: in LIMIT seconds, none has
     print(*["found", status, what.split("\n", 1)[0]] if is_found else ["SURVIVES", what, *names], flush=True)
     return not is_found
 
 
 def main(number: int = 20, seed: int = random.SystemRandom().randrange(1 << 32)) -> None:
-    """Judges mutants, some at once."""
     os.environ |= {"TEST_SEED": str(seed), "CI": "1"}
-    with (
-        TemporaryDirectory(prefix="mutants-") as place,
-        ThreadPoolExecutor(AT_ONCE, initializer=lambda: copied(place)) as pool,
-    ):
-        files = list(pool.map(measured, TESTS))
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        files = list(pool.map(measured, FILES))
         left = sum(pool.map(lambda mutant: survives(files, *mutant), islice(drawn(seed), number)))
     print(f"{left} of {number} survive; make mutants MUTANTS='{number} {seed}' repeats it")
 

@@ -105,6 +105,7 @@ def test_a_block_has_the_hold_and_ends_it(nri_runtime: Node, created: Callable[.
     container = created()
     assert not container.start().error
     assert container.runs()
+    assert container.runs(), "it can be asked again"
     assert [hold.end for hold in plugin.held] == [HoldEnd.LET_GO]
 
 

@@ -31,7 +31,7 @@ class SteppedLoop(Loop):
         """Runs what is ready or due, without waiting for anything."""
         self._met = lambda: False
         for _ in range(turns):
-            super().call_at(self.now, self.stop)
+            super().call_at(self.time(), self.stop)  # the machine may have started a moment ago
             self.run()
             self._complain()
 

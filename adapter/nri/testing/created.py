@@ -52,7 +52,7 @@ class Created:
         words = [sys.executable, "-I", "-S", "-c", _INIT, str(self._fifo)]
         self._process = Popen(words, stdin=PIPE, stdout=PIPE)  # noqa: S603
         self._start: Thread | None = None
-        self._is_started = False
+        self._is_started = self._has_run = False
         request.container.pid = self._process.pid
         request.container.linux.cgroups_path = _own_cgroup()
         self.request = request
@@ -82,7 +82,7 @@ class Created:
         return outcome
 
     def runs(self, timeout: float = TIMEOUT) -> bool:
-        """Waits for the end of the runtime's start; returns whether the program runs then, False if it never will.
+        """Waits for the end of the runtime's start; returns whether the program has begun to run.
 
         Raises TimeoutError if the start still waits after `timeout` seconds.
         """
@@ -90,9 +90,10 @@ class Created:
             self._start.join(timeout)
             if self._start.is_alive():
                 raise TimeoutError(f"container {self.request.container.id} has not started in {timeout:g} s")
-        if self._is_started:
+        if self._is_started and not self._has_run:
             self._read("runs")
-        return self._is_started
+            self._has_run = True
+        return self._has_run
 
     def kill(self) -> None:
         """Kills the process, as a runtime does that deletes the container."""
