@@ -29,6 +29,7 @@ from .legacy.deviations import DEVIATIONS
 from .rig.brief import few
 from .rig.debian import missing
 from .rig.interpreter import FIRST_LINE, PYTHON
+from .rig.programs import Programs
 from .rig.waiting import LIMIT
 
 ROOT = Path(__file__).parents[1]
@@ -73,10 +74,8 @@ def pages_with(*languages: str) -> list[Path]:
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     """The command in PATH waits patiently for its plugins."""
-    command = tmp_path / "bin/v010-adapter"
-    command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec {PYTHON} -P {shlex.quote(str(ROOT))}/tests/rig/patient.py "$@"\n')
-    command.chmod(0o755)
+    script = f'exec {PYTHON} -P {shlex.quote(str(ROOT))}/tests/rig/patient.py "$@"'
+    command = Programs(tmp_path / "bin").shell("v010-adapter", script)
     own = os.path.dirname(sys.executable)
     return {"PATH": f"{command.parent}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{own}"}
 
@@ -90,9 +89,7 @@ def folder(page: Path, tmp_path: Path) -> Path:
     for path in ROOT.iterdir():
         (clone / path.name).symlink_to(path)
     (clone / ".venv").unlink(missing_ok=True)
-    (clone / ".venv/bin").mkdir(parents=True)
-    (clone / ".venv/bin/python").write_text(f'#!/bin/sh\nexec {PYTHON} "$@"\n')
-    (clone / ".venv/bin/python").chmod(0o755)
+    Programs(clone / ".venv/bin").shell("python", f'exec {PYTHON} "$@"')
     return clone
 
 
@@ -165,8 +162,7 @@ def test_an_authors_tests_are_three_lines(tmp_path: Path) -> None:
     (tmp_path / "test_mine.py").write_text(test.replace("max_p99=0.02", "max_p99=60"))
     (tmp_path / "conftest.py").write_text(PATIENT)
     plugin = (ROOT / "examples/nice.py").read_text().partition("\n")[2]
-    (tmp_path / "10-mine").write_text(f"{FIRST_LINE}\n{plugin}")
-    (tmp_path / "10-mine").chmod(0o755)
+    Programs(tmp_path).write("10-mine", f"{FIRST_LINE}\n{plugin}")
     words = ["-P", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert re.search(r"^2 passed in ", done.stdout, re.MULTILINE), done.stdout + done.stderr

@@ -19,6 +19,7 @@ from nri.testing.node import Node
 
 from .rig import interpreter
 from .rig.embedded import CONTAINER, POD, patient
+from .rig.programs import Programs
 from .rig.waiting import LIMIT, running
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -49,9 +50,7 @@ def install(tmp_path: Path) -> Install:
     def installed(name: str) -> PluginFile:
         source = (EXAMPLES / f"{name}.py").read_text()
         assert source.startswith(FIRST_LINE)
-        path = tmp_path / f"10-{name}"
-        path.write_text(source.replace(FIRST_LINE, f"{interpreter.FIRST_LINE}\n"))
-        path.chmod(0o755)
+        path = Programs(tmp_path).write(f"10-{name}", source.replace(FIRST_LINE, f"{interpreter.FIRST_LINE}\n"))
         return PluginFile(path, "10", name)
 
     return installed

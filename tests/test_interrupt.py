@@ -22,6 +22,7 @@ from v010_adapter.cli.simulate.trial import Scratch
 from .rig.brief import few
 from .rig.daemon import MEASURED, kill_tree
 from .rig.interpreter import FIRST_LINE
+from .rig.programs import Programs
 from .rig.waiting import LIMIT, limit, running, until
 
 
@@ -94,9 +95,8 @@ def test_a_demo_ends_the_adapter_and_its_programs_before_it_removes_the_files(te
 
 
 def test_an_invocation_ends_the_plugin_and_what_it_has_started(tmp_path: Path, temporary: Path) -> None:
-    plugin, fifo = tmp_path / "plugin", tmp_path / "fifo"
-    plugin.write_text(f"#!/bin/sh\nexec 9>{fifo}\nsleep 1000 &\necho at work >&9\nwait\n")
-    plugin.chmod(0o755)
+    fifo = tmp_path / "fifo"
+    plugin = Programs(tmp_path).shell("plugin", f"exec 9>{fifo}\nsleep 1000 &\necho at work >&9\nwait")
     os.mkfifo(fifo)
     with started("invoke", plugin, directory=temporary) as invocation, fifo.open() as held:
         assert held.readline() == "at work\n"
@@ -109,9 +109,7 @@ def test_an_invocation_ends_the_plugin_and_what_it_has_started(tmp_path: Path, t
 def test_an_invocation_of_a_plugin_that_hangs_shows_its_request_and_that_it_waits(
     tmp_path: Path, temporary: Path
 ) -> None:
-    plugin, config = tmp_path / "plugin", tmp_path / "own.yaml"
-    plugin.write_text("#!/bin/sh\nexec sleep 1000\n")
-    plugin.chmod(0o755)
+    plugin, config = Programs(tmp_path).shell("plugin", "exec sleep 1000"), tmp_path / "own.yaml"
     config.write_text("runtime: {reserve: 1.9}")
     with started("invoke", plugin, "-config", config, directory=temporary) as invocation:
         assert heard(invocation.stdout).startswith(f"{plugin} is not in ")
@@ -122,9 +120,7 @@ def test_an_invocation_of_a_plugin_that_hangs_shows_its_request_and_that_it_wait
 
 
 def test_at_a_terminal_a_simulation_says_why_it_does_not_end_at_once(tmp_path: Path, temporary: Path) -> None:
-    plugin = tmp_path / "10-slow"
-    plugin.write_text(SLOW_TO_END)
-    plugin.chmod(0o755)
+    plugin = Programs(tmp_path).write("10-slow", SLOW_TO_END)
     ours, theirs = os.openpty()
     with started("simulate", "-plugin", plugin, directory=temporary, stderr=theirs) as simulation:
         os.close(theirs)
@@ -158,9 +154,9 @@ run(Slow())
 
 @pytest.mark.parametrize("what", few([[], ["-pods", "1"]], 1))
 def test_what_a_plugin_has_started_ends_with_the_simulation(tmp_path: Path, temporary: Path, what: list[str]) -> None:
-    plugin, fifo = tmp_path / "10-leaves", tmp_path / "fifo"
-    plugin.write_text(f"#!/bin/sh\nexec 9>{fifo} 2>/dev/null\nsleep 1000 3>&- &\necho at work >&9\n")
-    plugin.chmod(0o755)
+    fifo = tmp_path / "fifo"
+    script = f"exec 9>{fifo} 2>/dev/null\nsleep 1000 3>&- &\necho at work >&9"
+    plugin = Programs(tmp_path).shell("10-leaves", script)
     os.mkfifo(fifo)
     with started("simulate", *what, "-plugin", plugin, directory=temporary) as simulation, fifo.open() as held:
         assert held.readline() == "at work\n"
@@ -169,19 +165,10 @@ def test_what_a_plugin_has_started_ends_with_the_simulation(tmp_path: Path, temp
             assert held.read() == ""
 
 
-HANGS = """\
-#!/bin/sh
-echo at work >&2
-exec sleep 1000
-"""
-
-
 @pytest.mark.parametrize("what", few([["-contract"], ["-contract", "-socket", "nri.sock"], ["-pods", "1"], []]))
 def test_sigterm_ends_a_simulation_as_ctrl_c_does(tmp_path: Path, temporary: Path, what: list[str]) -> None:
     """CI ends a command that takes too long with SIGTERM."""
-    plugin = tmp_path / "10-hangs"
-    plugin.write_text(HANGS)
-    plugin.chmod(0o755)
+    plugin = Programs(tmp_path).shell("10-hangs", "echo at work >&2\nexec sleep 1000")
     words = [str(tmp_path / word) if word == "nri.sock" else word for word in what]
     with started("simulate", *words, "-plugin", plugin, directory=temporary) as simulation:
         assert heard(simulation.stderr) == "at work\n"
@@ -191,9 +178,7 @@ def test_sigterm_ends_a_simulation_as_ctrl_c_does(tmp_path: Path, temporary: Pat
 
 
 def test_a_second_one_does_not_disturb_the_clean_up(tmp_path: Path, temporary: Path) -> None:
-    plugin = tmp_path / "10-slow"
-    plugin.write_text(SLOW_TO_END)
-    plugin.chmod(0o755)
+    plugin = Programs(tmp_path).write("10-slow", SLOW_TO_END)
     with started("simulate", "-plugin", plugin, directory=temporary) as simulation:
         assert heard(simulation.stderr) == "at work\n"
         with plugin.open() as held:

@@ -10,6 +10,7 @@ import pytest
 
 from nri.testing import POD_LIFE
 from tests.rig.forks import ran
+from tests.rig.programs import Programs
 
 Json = dict[str, Any]
 
@@ -36,9 +37,7 @@ class Invoked:
         (self.folder / "own.yaml").write_text(json.dumps({"runtime": {"reserve": 1.0}, "legacy": legacy}))
 
     def plugin(self, name: str, script: str) -> None:
-        program = self.folder / name
-        program.write_text(f"#!/bin/sh\n{script.replace('{folder}', str(self.folder))}")
-        program.chmod(0o755)
+        Programs(self.folder).shell(name, script.replace("{folder}", str(self.folder)))
 
     def __call__(self, *words: str, text: str = "") -> int:
         run = ran(["invoke", "-config", "own.yaml", *words], self.folder, text)

@@ -70,7 +70,7 @@ class Events:
         (self._folder / "conf.json").write_text(json.dumps({"version": "0.1", "plugins": listed}))
         (self._folder / "hooks.d").mkdir()
         for stage in hooks:
-            hook = {"path": self._programs.shell(f"hook-{stage}", "cat")}
+            hook = {"path": str(self._programs.shell(f"hook-{stage}", "cat"))}
             file = {"version": "1.0.0", "hook": hook, "when": {"always": True}, "stages": [stage]}
             (self._folder / f"hooks.d/{stage}.json").write_text(json.dumps(file))
         config = {

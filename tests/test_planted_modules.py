@@ -22,6 +22,7 @@ from v010_adapter.errors import ConfigError
 
 from .rig.brief import CI, few
 from .rig.interpreter import FIRST_LINE
+from .rig.programs import Programs
 
 ROOT = Path(__file__).parents[1]
 COMMAND = str(Path(sys.executable).with_name("v010-adapter"))
@@ -57,9 +58,7 @@ def test_the_planted_modules_are_run_where_the_current_directory_counts(planted:
 def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Programs that the commands run: a plugin in Python that imports, which is a hook, too."""
     folder = tmp_path_factory.mktemp("programs")
-    plugin = f"{folder}/plugin"
-    (folder / "plugin").write_text("#!/bin/sh\npython3 -c 'import json; print(json.dumps({}))'\n")
-    (folder / "plugin").chmod(0o755)
+    plugin = str(Programs(folder).shell("plugin", "python3 -c 'import json; print(json.dumps({}))'"))
     (folder / "hooks.d").mkdir()
     hook = {"version": "1.0.0", "hook": {"path": plugin}, "when": {"always": True}, "stages": ["precreate"]}
     (folder / "hooks.d/hook.json").write_text(json.dumps(hook))
@@ -133,10 +132,8 @@ OTHERS = [
 @pytest.mark.parametrize("program", few(OTHERS), ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_sample_and_no_example_runs_them_also_if_it_lies_there(program: Path, planted: Path, tmp_path: Path) -> None:
     """`/tmp/x.py`, where everybody can put `/tmp/json.py`: a script's own directory counts, unless it says `-I`."""
-    copy = planted / f"a copy of {program.name}"
     text = program.read_text().replace("#!/opt/v010-adapter/bin/python3", FIRST_LINE)
-    copy.write_text(text)
-    copy.chmod(0o755)
+    copy = Programs(planted).write(f"a copy of {program.name}", text)
     try:
         assert not ran(planted, [str(copy), *(["-h"] if "examples" in program.parts else [])])
     finally:

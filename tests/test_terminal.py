@@ -25,6 +25,7 @@ from v010_adapter.cli import terminal
 
 from .rig.brief import few
 from .rig.daemon import COMMAND, MEASURED
+from .rig.programs import Programs
 from .rig.screen import COLUMNS, LINES, Terminal, at_terminal, shown
 from .rig.sockets import bind
 from .test_outputs import ADAPTER
@@ -63,17 +64,13 @@ class Extremes:
         self.pod = self.write("pod.json", json.dumps({"name": POD, "namespace": "n" * 63, "annotations": {"b\t": "b"}}))
         container = {"name": "c" * 63, "args": ["/bin/sh", "x" * 100], "annotations": {f"^{WIDE * 3}": WIDE * 40}}
         self.container = self.write("container.json", json.dumps(container))
-        self.legacy = self.program("legacy", f"cat >/dev/null; echo '{json.dumps(CHANGES)}'")
-        self.ends = self.program(f"10-{NAME}", f"echo {'mine ' * 50} >&2; exit 2")
+        programs = Programs(self.directory)
+        self.legacy = programs.shell("legacy", f"cat >/dev/null; echo '{json.dumps(CHANGES)}'")
+        self.ends = programs.shell(f"10-{NAME}", f"echo {'mine ' * 50} >&2; exit 2")
 
     def write(self, name: str, text: str) -> Path:
         path = self.directory / name
         path.write_text(text)
-        return path
-
-    def program(self, name: str, script: str) -> Path:
-        path = self.write(name, f"#!/bin/sh\n{script}\n")
-        path.chmod(0o755)
         return path
 
     def settings(self) -> Path:

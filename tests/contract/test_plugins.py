@@ -19,7 +19,7 @@ from tests.peers.harness import require
 from tests.rig.brief import few
 from tests.rig.embedded import ROOT, Plugins, detached
 from tests.rig.interpreter import PYTHON
-from tests.rig.programs import Fifo
+from tests.rig.programs import Fifo, Programs
 from v010_adapter.cli.simulate import trial
 
 from .broken import NEWEST, RUN, RUNTIMES, named, of, patient, sound
@@ -177,9 +177,7 @@ def test_a_plugin_made_of_upstreams_stub_keeps_all_rules(name: str) -> None:
 @pytest.mark.usefixtures("executed")
 @pytest.mark.parametrize("name", RUNTIMES)
 def test_the_adapter_keeps_all_rules(name: str, tmp_path: Path) -> None:
-    program = tmp_path / "program"
-    program.write_text('#!/bin/sh\necho \'{"spec": {"process": {"env": ["TZ=UTC"]}}}\'\n')
-    program.chmod(0o755)
+    program = Programs(tmp_path).shell("program", """echo '{"spec": {"process": {"env": ["TZ=UTC"]}}}'""")
     adapter = trial.plugin(tmp_path, [str(program)], ["CreateContainer"], [str(ROOT / "hooks.d")])
     report = judge(Launched(adapter, state=str(tmp_path)), patient(name))
     assert named(report) == []
@@ -200,8 +198,6 @@ def test_the_examples_keep_all_rules(nri_runtime: Node, path: Path, tmp_path: Pa
     config = CONFIG.get(path.stem, "")
     if path.stem in FILES:
         (tmp_path / "file").write_text(FILES[path.stem])
-        wrapper = tmp_path / path.stem
-        wrapper.write_text(f"#!/bin/sh\nexec {PYTHON} {shlex.quote(str(path))} -file {tmp_path}/file\n")
-        wrapper.chmod(0o755)
-        path = wrapper
+        script = f"exec {PYTHON} {shlex.quote(str(path))} -file {tmp_path}/file"
+        path = Programs(tmp_path).shell(path.stem, script)
     assert nri_runtime.contract(path, config=config).failures == []

@@ -18,6 +18,7 @@ from v010_adapter.monitoring.status import ask
 
 from ..rig.daemon import COMMAND, Daemon
 from ..rig.machine import Machine, start
+from ..rig.programs import Fifo
 
 STANDBY = {"standby": 1}
 NOTING = """cd '{0}'
@@ -40,8 +41,7 @@ def standing_by(node: Machine) -> Iterator[StandingBy]:
 
     `good` notes its pid with its request, and an empty stdin.
     """
-    os.mkfifo(node.path / "started")
-    started = os.open(node.path / "started", os.O_RDWR | os.O_NONBLOCK)
+    started = Fifo(node.path / "started")
     plugin(node, "good", NOTING.format(node.path))
     node.configure("good")
 
@@ -56,16 +56,16 @@ def standing_by(node: Machine) -> Iterator[StandingBy]:
 
     def until_one_starts_or_ends(pids: Iterable[int]) -> None:
         with ExitStack() as stack:
-            waits = [started]
+            waits = [started.fd]
             for pid in pids:
                 with suppress(ProcessLookupError):
                     waits.append(os.pidfd_open(pid))
                     stack.callback(os.close, waits[-1])
-            if started in select.select(waits, [], [])[0]:
-                os.read(started, 4096)
+            if started.fd in select.select(waits, [], [])[0]:
+                started.get()
 
     yield wait
-    os.close(started)
+    started.close()
 
 
 def noted(node: Machine, name: str) -> list[int]:

@@ -24,6 +24,7 @@ import yaml
 
 import nri
 from nri.events import BY_EVENT
+from tests.rig.programs import Programs
 from tests.test_settings import VALUES
 from v010_adapter import __version__, settings
 from v010_adapter.cli import systems
@@ -396,11 +397,8 @@ def test_whatever_names_a_version_names_the_adapters() -> None:
 def test_the_command_runs_the_python_beside_it(tmp_path: Path) -> None:
     """Called by a link to a link, without PATH, from a directory with a space."""
     directory = tmp_path / "a bundle"
-    directory.mkdir()
-    command, python = directory / "v010-adapter", directory / "python3"
-    shutil.copy(ROOT / "deploy/v010-adapter", command)
-    python.write_text('#!/bin/sh\nprintf "%s\\n" "$0" "$@"\n')
-    python.chmod(0o755)
+    python = Programs(directory).shell("python3", 'printf "%s\\n" "$0" "$@"')
+    command = shutil.copy(ROOT / "deploy/v010-adapter", directory)
     (tmp_path / "link").symlink_to(command)
     (tmp_path / "00-v010-adapter").symlink_to("link")
     run = subprocess.run(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from deploy.interpreter import shortcoming
+from tests.rig.programs import Programs
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 USED = "-fprofile-use -fprofile-correction"
@@ -34,10 +35,8 @@ def test_an_interpreter_that_is_built_without_a_profile_is_told(values: dict[str
 @pytest.mark.parametrize("forced", [False, True])
 def test_the_bundle_is_not_built_with_such_an_interpreter_unless_it_is_asked_for(tmp_path: Path, forced: bool) -> None:
     shutil.copytree(DEPLOY / "bundle", tmp_path / "deploy/bundle")
-    python = tmp_path / ".venv/bin/python"
-    python.parent.mkdir(parents=True)
-    python.write_text('#!/bin/sh\necho "python $*"\ncase $1 in */interpreter.py) exit 1 ;; *) exit 7 ;; esac\n')
-    python.chmod(0o755)
+    script = 'echo "python $*"\ncase $1 in */interpreter.py) exit 1 ;; *) exit 7 ;; esac'
+    Programs(tmp_path / ".venv/bin").shell("python", script)
     environ = {**os.environ, "UNOPTIMISED": "1" if forced else ""}
     line = [tmp_path / "deploy/bundle/build", tmp_path / "bundle.tar.gz"]
     ended = subprocess.run(line, env=environ, capture_output=True, text=True, check=False)

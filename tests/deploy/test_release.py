@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.rig.programs import Programs
+
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 CLONE = pytest.mark.skipif(
@@ -61,9 +63,7 @@ def test_a_mirror_counts_instead_of_the_snapshot() -> None:
 
 
 def test_the_image_is_made_of_these_sources(tmp_path: Path) -> None:
-    stub = tmp_path / "mmdebstrap"
-    stub.write_text(f'#!/bin/sh\necho "$@" >{tmp_path}/line\ncat >{tmp_path}/sources\nexit 7\n')
-    stub.chmod(0o755)
+    Programs(tmp_path).shell("mmdebstrap", f'echo "$@" >{tmp_path}/line\ncat >{tmp_path}/sources\nexit 7')
     path = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "DEBIAN_MIRROR": "http://mirror.example/debian"}
     with pytest.raises(subprocess.CalledProcessError):
         output(DEPLOY / "image/build", tmp_path / "image.tar", "1", **path)

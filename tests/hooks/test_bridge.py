@@ -20,6 +20,7 @@ from v010_adapter.monitoring.trace import Trace
 from v010_adapter.programs.process import Runner
 from v010_adapter.settings import HookFileSettings, HooksSettings
 
+from ..rig.programs import Programs
 from .hookdirs import PROGRAM, Watching, text
 
 POD = api.PodSandbox(namespace="default", name="web")
@@ -141,9 +142,7 @@ def test_with_the_journal_hooks_are_run_by_systemd_cat_where_it_can_work(tmp_pat
     (place / "\n.json").write_bytes(file)
     for program in (PROGRAM, SYSTEMD_CAT):
         installed = root / program[1:]
-        installed.parent.mkdir(parents=True, exist_ok=True)
-        installed.write_bytes(b"\x7fELF")
-        installed.chmod(0o755)
+        Programs(installed.parent).write(installed.name, b"\x7fELF")
     hooks = begun(Watching(), place, str(root), output="journal", timeout=9)
 
     def injected() -> api.Hooks:

@@ -105,7 +105,7 @@ class Run:
 
     def hook(self, name: str, script: str, **keys: Any) -> NamedHook:
         keys = {"args": (), "env": PATH, "timeout": None, **keys}
-        path = self.programs.shell(name, script)
+        path = str(self.programs.shell(name, script))
         made = Hook(path=path, when=When(always=True), stages=("precreate",), **keys)
         return NamedHook(f"{name}.json", f"/hooks/{name}.json", made)
 
@@ -131,7 +131,7 @@ def test_what_hooks_change_becomes_an_adjustment_and_what_was_adjusted_before_st
 
 
 def test_a_hook_gets_the_compact_spec_with_the_other_hooks_in_it(run: Run, programs: Programs) -> None:
-    assert not run(f"tee {programs.path('got')}").error
+    assert not run(f"tee {programs.folder}/got").error
     text = (programs.folder / "got").read_text()
     spec = json.loads(text)
     assert text == json.dumps(spec, separators=(",", ":"), ensure_ascii=False)
@@ -141,7 +141,7 @@ def test_a_hook_gets_the_compact_spec_with_the_other_hooks_in_it(run: Run, progr
 
 def test_argv_and_environment_are_what_the_file_says_and_nothing_else(run: Run, programs: Programs) -> None:
     script = 'tr "\\0" "\\n" </proc/$$/environ >"$1"; printf "%s\\n" "$@" >>"$1"; cat'
-    got = programs.path("got")
+    got = f"{programs.folder}/got"
     assert not run(script, args=("name", got, "x y"), env=("PATH=/bin", "A=<b>=c", "D")).error
     assert (programs.folder / "got").read_text().splitlines() == ["PATH=/bin", "A=<b>=c", got, "x y"]
 
@@ -159,7 +159,7 @@ def test_the_program_is_where_the_nodes_files_are(run: Run, programs: Programs) 
     inside = of._replace(hook=of.hook._replace(path="/a"))
     assert Creation(run.loop, inside, host_root=f"{programs.folder}/").env == {"A": "2"}
     (programs.folder / "a").unlink()
-    assert Creation(run.loop, of).error == f"{SAID}{programs.path('a')}: No such file or directory"
+    assert Creation(run.loop, of).error == f"{SAID}{programs.folder}/a: No such file or directory"
 
 
 FAILURES = [
@@ -181,7 +181,7 @@ def test_a_hook_that_fails_fails_the_container_by_name_or_costs_its_own_edits_on
     run: Run, programs: Programs, caplog: pytest.LogCaptureFixture
 ) -> None:
     for script, reason in FAILURES:
-        error = run(script, f"touch {programs.path('ran')}; cat").error
+        error = run(script, f"touch {programs.folder}/ran; cat").error
         assert error.startswith(SAID)
         assert reason in error
         assert not (programs.folder / "ran").exists()

@@ -16,6 +16,7 @@ from tests.rig.brief import few
 from tests.rig.command import Command
 from tests.rig.daemon import COMMAND
 from tests.rig.layouts import ETC, K3S, LAYOUTS, NRI, Layout
+from tests.rig.programs import Programs
 from tests.rig.sockets import bind
 from v010_adapter.cli import command_line as cli
 from v010_adapter.cli import systems
@@ -34,10 +35,7 @@ class System(Command):
         super().__init__(layout.make(root / "node"), capsys)
         self.layout = layout
         self.ran = root / "ran"
-        chroot = root / "bin/chroot"
-        chroot.parent.mkdir()
-        chroot.write_text(f'#!/bin/sh\necho $SYSTEMD_OFFLINE "$@" >> {self.ran}\n')
-        chroot.chmod(0o755)
+        chroot = Programs(root / "bin").shell("chroot", f'echo $SYSTEMD_OFFLINE "$@" >> {self.ran}')
         self._path = f"{chroot.parent}:{os.defpath}"
 
     def __call__(self, *words: str) -> tuple[int, str]:

@@ -35,7 +35,7 @@ class Stage:
 
     def plugin(self, name: str = "plugin", script: str = GOOD, number: int = 1, path: str = "") -> Program:
         """Makes a plugin, `number` processes of which are to stand by."""
-        path = path or self.programs.shell(name, script.format(self.folder))
+        path = path or str(self.programs.shell(name, script.format(self.folder)))
         program = Program(name, path, (name, "invoke"), {"PATH": f"{self.folder}:/usr/bin:/bin"})
         self.wanted.append((program, number))
         return program

@@ -241,9 +241,9 @@ def test_after_a_change_of_what_is_executed_the_new_one_runs(
     stage: Stage, gate: Fifo, first_line: str, change: Callable[[Stage], None]
 ) -> None:
     (stage.folder / "shell").symlink_to("/bin/sh")
-    stage.programs.write("outer", f'#!{stage.folder}/shell\nexec /bin/sh "$@"\n'.encode())
+    stage.programs.write("outer", f'#!{stage.folder}/shell\nexec /bin/sh "$@"\n')
     script = f"#!{first_line.format(stage.folder)}\necho >{gate}\n{GOOD.format(stage.folder)}\n"
-    program = stage.plugin(path=stage.programs.write("plugin", script.encode()))
+    program = stage.plugin(path=str(stage.programs.write("plugin", script)))
     (old,) = stage.open()
     gate.get()  # it runs
     change(stage)
@@ -270,7 +270,7 @@ def test_a_script_whose_env_may_start_anything_is_not_started_ahead_and_the_stat
 ) -> None:
     (stage.folder / "shell").symlink_to("/bin/sh")
     script = f"#!/usr/bin/env {words.format(stage.folder)}\n{GOOD.format(stage.folder)}\n"
-    stage.plugin(path=stage.programs.write("plugin", script.encode()))
+    stage.plugin(path=str(stage.programs.write("plugin", script)))
     stage.open(0)
     assert stage.standby.describe()["plugin"]["off"].startswith(reason.format(stage.folder))
     assert caplog.messages == []

@@ -113,7 +113,7 @@ def test_what_is_no_wish_changes_nothing(node: Node, script: str) -> None:
 
 def test_metadata_becomes_annotations_by_the_programs_name_where_a_prefix_is_configured(node: Node) -> None:
     node.plugin("a", saying(metadata={"cpus": "0-3"}))
-    for type_ in ("a", node.programs.path("a")):
+    for type_ in ("a", f"{node.folder}/a"):
         listed = {type_: PluginSettings(events=frozenset(["CreateContainer"]))}
         node.build(plugins=listed, metadata_prefix="nri.example.com/")
         node.configure(type_)

@@ -32,9 +32,7 @@ def folders(tmp_path: Path) -> list[Path]:
 
 def program(path: Path, mode: int = 0o755) -> str:
     path.unlink(missing_ok=True)  # only root can write to one that nobody may
-    path.write_text('#!/bin/sh\necho "$0"\n')
-    path.chmod(mode)
-    return str(path)
+    return str(Programs(path.parent).shell(path.name, 'echo "$0"', mode))
 
 
 def names(folders: list[Path]) -> list[str]:

@@ -21,6 +21,7 @@ from v010_adapter.settings import DEFAULT_CONF_JSON, LegacySettings
 
 from ..rig.node import Node
 from ..rig.processes import NO_PROCESS
+from ..rig.programs import Programs
 from ..rig.serving import PluginServing
 from ..rig.waiting import running
 
@@ -88,9 +89,7 @@ def runtime(tmp_path: Path) -> Iterator[Callable[[bytes], int]]:
     number = count()
 
     def start(text: bytes) -> int:
-        program = tmp_path / f"runtime{next(number)}"
-        program.write_bytes(Path("/bin/cat").read_bytes() + text)
-        program.chmod(0o755)
+        program = Programs(tmp_path).write(f"runtime{next(number)}", Path("/bin/cat").read_bytes() + text)
         process: subprocess.Popen[bytes]
         process = stack.enter_context(running([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE))
         assert process.stdin is not None

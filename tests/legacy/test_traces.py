@@ -78,7 +78,7 @@ def test_a_program_that_stands_by_has_no_span_and_its_replacement_neither(stage:
 
 def test_a_precreate_hook_has_the_variables_of_its_file_alone(loop: SteppedLoop, programs: Programs) -> None:
     path = programs.shell("hook", "echo ${TRACEPARENT-none}")
-    hook = Hook(path, (), ("A=1",), None, When(always=True), ("precreate",))
+    hook = Hook(str(path), (), ("A=1",), None, When(always=True), ("precreate",))
     made: Program = program(NamedHook("hook.json", "/hooks/hook.json", hook), "/")
     ended: list[Process] = []
     Runner(loop).spawn(made, ended.append, Trace(parent(), TRACE)).feed(b"")

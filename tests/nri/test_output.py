@@ -16,6 +16,7 @@ from ..rig.brief import few
 from ..rig.embedded import patient
 from ..rig.interpreter import FIRST_LINE
 from ..rig.listeners import Receiver
+from ..rig.programs import Programs
 
 PLUGIN = """{first_line}
 import logging, subprocess, sys
@@ -49,10 +50,9 @@ SERVE = "import asyncio\noutput_to_syslog()\nasyncio.run(serve(Loud()))"
 def test_what_it_prints_logs_and_fails_with_reaches_syslog(
     tmp_path: Path, receiver: Receiver, run: str, before: str
 ) -> None:
-    plugin = tmp_path / "loud"
     words = {"first_line": FIRST_LINE, "syslog": str(receiver.path), "before": before, "run": run}
-    plugin.write_text(PLUGIN.format(coroutine="async " if run is SERVE else "", **words))
-    plugin.chmod(0o755)
+    text = PLUGIN.format(coroutine="async " if run is SERVE else "", **words)
+    plugin = Programs(tmp_path).write("loud", text)
     runtime = Runtime(patient())
     runtime.launch(PluginFile(plugin, "10", "loud"))
     runtime.event("CreateContainer", api.CreateContainerRequest())

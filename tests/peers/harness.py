@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, Self
 
 from tests.rig.debian import missing
+from tests.rig.programs import Programs
 from tests.rig.waiting import limit
 
 from .build import NEWEST, PeerMissing, peer
@@ -268,9 +269,7 @@ class Chain:
     def add(self, name: str, script: str = "", conf: object = None) -> Self:
         """Put a plugin at the end. Its script is shell, by default it prints a plain success."""
         script = script or f"""printf '%s' '{(PLAIN_ANSWER % name.encode()).decode()}'"""
-        program = self.bin / name
-        program.write_text(f"#!/bin/sh\n{{ cat; echo; }} >> '{self._notes(name)}'\n{script}\n")
-        program.chmod(0o755)
+        Programs(self.bin).shell(name, f"{{ cat; echo; }} >> '{self._notes(name)}'\n{script}")
         self._entries.append({"type": name, **({"conf": conf} if conf else {})})
         self._write()
         return self

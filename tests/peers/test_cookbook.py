@@ -18,6 +18,7 @@ from urllib.request import urlopen
 import pytest
 
 from ..rig import interpreter
+from ..rig.programs import Programs
 from ..rig.waiting import running, until
 from .build import NEWEST
 from .harness import PATIENT, GoRuntime, Reply
@@ -45,9 +46,7 @@ def install(runtime: GoRuntime, example: Path, name: str, config: str = "") -> N
     """Installs an example as it is, but for the path of its interpreter."""
     source = example.read_text()
     assert source.startswith(FIRST_LINE)
-    program = runtime.directory / "plugins" / name
-    program.write_text(source.replace(FIRST_LINE, f"{interpreter.FIRST_LINE}\n"))
-    program.chmod(0o755)
+    Programs(runtime.directory / "plugins").write(name, source.replace(FIRST_LINE, f"{interpreter.FIRST_LINE}\n"))
     (runtime.directory / "conf.d" / f"{name}.conf").write_text(config)
 
 
@@ -180,11 +179,10 @@ def test_the_validator_lets_a_plugin_change_what_the_namespace_allows(runtime: G
 
 @pytest.mark.deadline
 def test_slow_work_begins_with_the_pod_and_a_repeated_create_gets_it(runtime: GoRuntime, tmp_path: Path) -> None:
-    gate, program, store = tmp_path / "gate", tmp_path / "fetch", tmp_path / "store"
+    gate, store = tmp_path / "gate", tmp_path / "store"
     os.mkfifo(gate)
     store.mkdir()
-    program.write_text(f'#!/bin/sh\necho "$1" >>{tmp_path}/fetched\ncat {gate}\nmkdir "$2"\n')
-    program.chmod(0o755)
+    program = Programs(tmp_path).shell("fetch", f'echo "$1" >>{tmp_path}/fetched\ncat {gate}\nmkdir "$2"')
     asking = pod(**{"prefetch.example.com/source": "model"})
     words = ("-program", program, "-store", store)
     with beside(runtime, COOKBOOK / "prefetch.py", "50-prefetch", *words):

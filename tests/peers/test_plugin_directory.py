@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.rig.brief import few
+from tests.rig.programs import Programs
 
 from .build import VERSIONS
 from .harness import GoRuntime
@@ -16,12 +17,8 @@ MISNAMED = 'invalid plugin name "tool", idx-pluginname expected'
 LAUNCH = "failed to initialize pre-installed NRI plugin"
 
 
-def file(name: str, mode: int, text: str = "#!/bin/sh\nexit 0\n") -> Callable[[Path], None]:
-    def make(directory: Path) -> None:
-        (directory / name).write_text(text)
-        (directory / name).chmod(mode)
-
-    return make
+def file(name: str, mode: int, text: str = "#!/bin/sh\nexit 0\n") -> Callable[[Path], object]:
+    return lambda directory: Programs(directory).write(name, text, mode)
 
 
 def link(name: str, target: str) -> Callable[[Path], None]:

@@ -22,6 +22,7 @@ from tests.peers.build import PeerMissing
 from tests.rig.debian import missing
 from tests.rig.interpreter import PYTHON
 from tests.rig.loop import SteppedLoop
+from tests.rig.programs import Programs
 from v010_adapter import container_files
 from v010_adapter.container_files import Described
 from v010_adapter.events import precreate
@@ -121,9 +122,9 @@ def test_podman_injects_the_samples_that_we_inject(podman: Podman) -> None:
 def test_a_precreate_hook_edits_here_what_it_edits_there(podman: Podman, loop: SteppedLoop) -> None:
     """podman gives the hook a config, which is kept; given the same container by NRI, we ask for the same edit."""
     told = podman.folder / "told.json"
-    directory, program = podman.folder / "edit.d", podman.folder / "edit"
-    program.write_text(f"#!/bin/sh\n/usr/bin/tee {told} | exec {PYTHON} -IS {shlex.quote(str(EDITOR))} edit\n")
-    program.chmod(0o755)
+    directory = podman.folder / "edit.d"
+    script = f"/usr/bin/tee {told} | exec {PYTHON} -IS {shlex.quote(str(EDITOR))} edit"
+    program = Programs(podman.folder).shell("edit", script)
     directory.mkdir()
     hook = {"version": "1.0.0", "hook": {"path": str(program)}, "when": {"always": True}, "stages": ["precreate"]}
     (directory / "a.json").write_text(json.dumps(hook))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -20,7 +21,7 @@ class Run:
     def __init__(
         self,
         loop: SteppedLoop,
-        path: str,
+        path: str | Path,
         request: bytes = b"{}",
         environment: Mapping[str, str] = ENVIRONMENT,
         plugin: str = "konfine",
@@ -28,7 +29,7 @@ class Run:
         self.loop = loop
         self.lines: list[str] = []
         self.ended = 0
-        program = Program(plugin, path, (plugin, "invoke"), environment)
+        program = Program(plugin, str(path), (plugin, "invoke"), environment)
         self.process = Process(loop, program, self.end, self.lines.append)
         self.process.feed(request)
 

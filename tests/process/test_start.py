@@ -91,10 +91,10 @@ def test_what_cannot_be_started_is_an_error(loop: SteppedLoop, programs: Program
         (b"#!/no/such/interpreter\n", "its interpreter '/no/such/interpreter': No such"),
         (b"#!/bin/sh\r\n", r"its interpreter '/bin/sh\\r': No such file"),
     ):
-        path = programs.path("absent") if content is None else programs.write("plugin", content)
+        path = programs.folder / "absent" if content is None else programs.write("plugin", content)
         with pytest.raises(OSError, match=reason):
             Run(loop, path)
-    for path in (programs.shell("plugin", "exit", mode=0o644), str(programs.folder)):
+    for path in (programs.shell("plugin", "exit", mode=0o644), programs.folder):
         with pytest.raises(OSError, match="Permission denied"):
             Run(loop, path)
 

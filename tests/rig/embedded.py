@@ -23,6 +23,7 @@ from nri import api
 from nri.testing import Flavour, Plugin, PluginFile, Runtime, launch, runtime
 from tests.rig.forks import forks
 from tests.rig.interpreter import FIRST_LINE
+from tests.rig.programs import Programs
 from tests.rig.waiting import LIMIT
 from v010_adapter.cli.simulate.drop_ins import drop_in
 
@@ -139,10 +140,7 @@ class Plugins:
 
     def write(self, name: str, source: str) -> Path:
         """Writes an executable script; it has the stub's names, `raw`, and a few modules imported."""
-        path = self.path / name
-        path.write_text(PRELUDE + textwrap.dedent(source))
-        path.chmod(0o755)
-        return path
+        return Programs(self.path).write(name, PRELUDE + textwrap.dedent(source))
 
     def calls(self, name: str) -> list[str]:
         """Returns the methods that a raw plugin was called with."""

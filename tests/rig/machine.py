@@ -18,7 +18,7 @@ from typing import Any
 
 from nri import api
 from tests.rig.processes import NO_PROCESS
-from tests.rig.programs import Fifo
+from tests.rig.programs import Fifo, Programs
 from tests.rig.sockets import bind
 from tests.rig.waiting import LIMIT
 
@@ -137,12 +137,7 @@ class Machine:
 
     def plugin(self, name: str, script: str, interpreter: str = "/bin/sh") -> Path:
         """Installs a plugin that is a script; put into place by renaming, so that nothing half-written ever runs."""
-        path = self.bin / name
-        new = path.with_suffix(".new")
-        new.write_text(f"#!{interpreter}\n{script}\n")
-        new.chmod(0o755)
-        new.rename(path)
-        return path
+        return Programs(self.bin).write(f"{name}.new", f"#!{interpreter}\n{script}\n").rename(self.bin / name)
 
     def record(self, name: str, result: str = "{}") -> str:
         """The script of a plugin that notes its request for `requests` and answers `result`; it starts no process."""

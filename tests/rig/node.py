@@ -17,7 +17,7 @@ from .processes import NO_PROCESS, children
 from .programs import Fifo, Programs
 from .serving import Alone, PluginServing
 
-PRELUDE = """#!/bin/sh
+PRELUDE = """\
 request=$(cat)
 state=${{request#*'"state":"'}}; state=${{state%%'"'*}}
 id=${{request#*'"id":"'}}; id=${{id%%'"'*}}
@@ -82,8 +82,7 @@ class Node:
         self.configure(*scripts)
 
     def plugin(self, name: str, script: str = "answer") -> None:
-        text = PRELUDE.format(name=name, folder=self.folder) + script + "\n"
-        self.programs.write(name, text.encode())
+        self.programs.shell(name, PRELUDE.format(name=name, folder=self.folder) + script)
         if name not in self._gates:
             self._gates[name] = self.programs.fifo(f"gate-{name}")
 

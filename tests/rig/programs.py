@@ -13,21 +13,18 @@ class Programs:
     """A folder of programs."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
 
-    def path(self, name: str) -> str:
-        return str(self.folder / name)
+    def shell(self, name: str, text: str, mode: int = 0o755) -> Path:
+        """Makes a shell script."""
+        return self.write(name, f"#!/bin/sh\n{text}\n", mode)
 
-    def shell(self, name: str, text: str, mode: int = 0o755) -> str:
-        """Makes a shell script and returns its path."""
-        return self.write(name, f"#!/bin/sh\n{text}\n".encode(), mode)
-
-    def write(self, name: str, content: bytes, mode: int = 0o755) -> str:
+    def write(self, name: str, content: str | bytes, mode: int = 0o755) -> Path:
         path = self.folder / name
-        path.write_bytes(content)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
         path.chmod(mode)
-        return str(path)
+        return path
 
     def fifo(self, name: str) -> Fifo:
         return Fifo(self.folder / name)

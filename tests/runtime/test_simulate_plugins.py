@@ -17,6 +17,7 @@ from v010_adapter.cli.simulate import play
 from v010_adapter.cli.simulate.command import EMPTY_CONFIG
 from v010_adapter.legacy.config import ConfigFile
 
+from ..rig.programs import Programs
 from ..rig.simulation import LIFE, Simulate, named, plugins_of
 from .test_simulate import MANIFEST
 
@@ -84,16 +85,9 @@ def test_an_unconfigured_adapter_runs_nothing(simulate: Simulate, tmp_path: Path
 # ---- one-shot plugins
 
 ONE_SHOT = """\
-#!/bin/sh
 echo "seen $(sed 's/.*"state":"\\([a-z]*\\)".*/\\1/')" >&2
 echo '{"spec": {"process": {"env": ["TZ=UTC"]}}}'
 """
-
-
-def one_shot(path: Path, text: str = ONE_SHOT) -> Path:
-    path.write_text(text)
-    path.chmod(0o755)
-    return path
 
 
 def test_a_one_shot_plugin_and_hooks_are_tried_without_any_configuration(
@@ -103,7 +97,7 @@ def test_a_one_shot_plugin_and_hooks_are_tried_without_any_configuration(
     for directory in ("x", "temporary"):
         (tmp_path / directory).mkdir()
     (tmp_path / "x").chmod(0o777)
-    one_shot(tmp_path / "x/utc")
+    Programs(tmp_path / "x").shell("utc", ONE_SHOT)
     hook = {"version": "1.0.0", "hook": {"path": "/bin/true"}, "when": {"always": True}, "stages": ["poststop"]}
     (tmp_path / "x/a.json").write_text(json.dumps(hook))
     monkeypatch.chdir(tmp_path)
@@ -116,26 +110,25 @@ def test_a_one_shot_plugin_and_hooks_are_tried_without_any_configuration(
 
 
 def test_a_one_shot_plugin_is_tried_at_the_events_that_are_asked_for(tmp_path: Path, simulate: Simulate) -> None:
-    program = one_shot(tmp_path / "utc")
+    program = Programs(tmp_path).shell("utc", ONE_SHOT)
     code, out = simulate.text("-legacy", program, "-event", "StartContainer", "-event", "StopContainer")
     assert (code, f"    FAILED: plugin: {program}: spec: the container exists already" in out) == (1, True)
     assert [line.rpartition(" ")[2] for line in simulate.err.splitlines() if "seen" in line] == ["create", "delete"]
 
 
 NOTES = """\
-#!/bin/sh
 sed 's/.*"conf":{"n":\\([0-9]\\)}.*"state":"\\([a-z]*\\)".*/\\1 \\2\\n/' >>"$0.log"
 echo '{}'
 """
 
 
 def test_a_whole_list_of_one_shot_plugins_is_rehearsed_as_a_node_runs_it(simulate: Simulate, tmp_path: Path) -> None:
-    program, conf = one_shot(tmp_path / "p", NOTES), tmp_path / "node.json"
+    program, conf = Programs(tmp_path).shell("p", NOTES), tmp_path / "node.json"
     conf.write_text(json.dumps({"plugins": [{"type": str(program), "conf": {"n": n}} for n in (1, 2)]}))
     assert simulate.json("-conf", conf)[0] == 0, simulate.err
     creates, deletes = "1 create\n2 create\n", "1 delete\n2 delete\n"
     assert (tmp_path / "p.log").read_text() == creates + creates + deletes + deletes
-    one_shot(program, '#!/bin/sh\necho \'{"error": "no"}\'\n')
+    Programs(tmp_path).shell("p", """echo '{"error": "no"}'""")
     code, out = simulate.text("-conf", conf)
     assert (code, f"plugin: {program}: no" in out) == (1, True)
 

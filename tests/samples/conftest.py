@@ -10,6 +10,7 @@ import pytest
 
 from tests.rig.brief import few
 from tests.rig.debian import find, missing
+from tests.rig.programs import Programs
 
 from .plugins import SAMPLES, Shell
 
@@ -33,10 +34,7 @@ def tame_dump(tmp_path: Path) -> Path:
     """A copy of `dump` whose default directory lies in the test's own folder: `default` beside it."""
     script = (SAMPLES / "dump").read_text()
     assert script.count(f'"{DEFAULT_DIRECTORY}"') == 1
-    copy = tmp_path / "dump"
-    copy.write_text(script.replace(f'"{DEFAULT_DIRECTORY}"', f'"{tmp_path}/default"'))
-    copy.chmod(0o755)
-    return copy
+    return Programs(tmp_path).write("dump", script.replace(f'"{DEFAULT_DIRECTORY}"', f'"{tmp_path}/default"'))
 
 
 @pytest.fixture(params=few(["dash", "busybox"], 1))
