@@ -25,7 +25,7 @@ from coverage import CoverageData
 CLONE = Path(__file__).resolve().parents[1]
 AT_ONCE, MOST, LIMIT = 4, 16, "600"  # mutants; files of tests for each; seconds, after which a mutant counts as found
 ENTER = """
-cd "$1"; mkdir -p .venv .cache/tmp .cache/coverage; mount --bind "$3" .venv; mount --rbind . "$2"; mount --bind .cache/tmp /tmp
+cd "$1"; mkdir -p .venv .cache/tmp .cache/coverage; mount -B "$3" .venv; mount -R . "$2"; mount -B .cache/tmp /tmp
 mount -o remount,bind,ro "$2/.venv"; mount -o remount,bind,ro /; cd "$2"; shift 3; ulimit -v 8000000
 set -- -q -p no:xdist -m "not deadline" --hypothesis-profile=first "$@"
 .venv/bin/python -m pytest "$@" >.cache/output 2>&1; exit  # no exec: orphans would become children of the tests

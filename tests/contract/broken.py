@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from nri.testing import FLAVOURS, Flavour
 from nri.testing.contract import Launched, Report, Verdict, judge
 from tests.rig.brief import CI
-from tests.rig.embedded import Plugins
-from tests.rig.waiting import LIMIT
+from tests.rig.embedded import Plugins, patient
 
 NEWEST = "containerd/2.4.2"
 RUNTIMES = list(FLAVOURS) if CI else ["cri-o/1.34.0"]
@@ -86,11 +83,6 @@ BROKEN = {
 }
 """What breaks a rule, and no other."""
 UNDER = {"crashes-no-runtime": WITH_0_11, "repeated-stop": WITH_CRIO, "lets-pods-stop": WITH_CRIO}
-
-
-def patient(name: str = NEWEST) -> Flavour:
-    """Returns a runtime that no slow machine is late for."""
-    return replace(FLAVOURS[name], registration_timeout=LIMIT, request_timeout=LIMIT)
 
 
 def sound(breaks: str = "", run: str = RUN) -> str:

@@ -15,9 +15,8 @@ from nri.testing import FLAVOURS, Flavour
 from nri.testing.contract import RULES, Report, Source, judge
 from nri.testing.contract.requests import Call
 from tests.rig.brief import CI
-from tests.rig.embedded import ROOT, Plugins
+from tests.rig.embedded import ROOT, Plugins, patient
 from tests.rig.simulation import Simulate
-from tests.rig.waiting import LIMIT
 from tests.runtime.test_simulate import MANIFEST
 from v010_adapter.cli.simulate import contract as command
 
@@ -29,8 +28,7 @@ def waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets the command play a runtime that waits longer than a slow machine needs."""
 
     def wait(source: Source, flavour: Flavour, life: Sequence[Call], **more: Any) -> Report:
-        patient = judge(source, replace(flavour, registration_timeout=LIMIT, request_timeout=LIMIT), life, **more)
-        return replace(patient, flavour=flavour)
+        return replace(judge(source, patient(flavour), life, **more), flavour=flavour)
 
     monkeypatch.setattr(command, "judge", wait)
 

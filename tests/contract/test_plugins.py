@@ -12,17 +12,18 @@ from pathlib import Path
 import pytest
 
 from nri import Context, Plugin, api
+from nri.testing import FLAVOURS
 from nri.testing.contract import External, Launched, Report, Result, Running, ending, judge, starts
 from nri.testing.launch import PluginFile
 from nri.testing.node import Node
 from tests.peers.harness import require
 from tests.rig.brief import few
-from tests.rig.embedded import ROOT, Plugins, detached
+from tests.rig.embedded import ROOT, Plugins, detached, patient
 from tests.rig.interpreter import PYTHON
 from tests.rig.programs import Fifo, Programs
 from v010_adapter.cli.simulate import trial
 
-from .broken import NEWEST, RUN, RUNTIMES, named, of, patient, sound
+from .broken import NEWEST, RUN, RUNTIMES, named, of, sound
 
 # ---- plugins that connect by themselves
 
@@ -124,7 +125,7 @@ class Injector(Plugin):
 @pytest.mark.ci
 @pytest.mark.parametrize("nri_runtime", ["cri-o/1.34.0", NEWEST], indirect=True)
 def test_the_fixture_judges_a_class_and_a_file(nri_runtime: Node, tmp_path: Path) -> None:
-    nri_runtime.played = patient(f"{nri_runtime.flavour.name}/{nri_runtime.flavour.version.removeprefix('v')}")
+    nri_runtime.played = patient(nri_runtime.flavour)
     assert nri_runtime.contract(Injector).failures == []
     with pytest.raises(TypeError, match="not an instance"):
         nri_runtime.contract(Injector())  # type: ignore[arg-type]
@@ -170,7 +171,7 @@ def test_a_go_plugin_that_stays(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("executed")
 @pytest.mark.parametrize("name", RUNTIMES)
 def test_a_plugin_made_of_upstreams_stub_keeps_all_rules(name: str) -> None:
-    assert named(judge(go("idle", "idle"), patient(name))) == []
+    assert named(judge(go("idle", "idle"), patient(FLAVOURS[name]))) == []
 
 
 @pytest.mark.ci
@@ -179,7 +180,7 @@ def test_a_plugin_made_of_upstreams_stub_keeps_all_rules(name: str) -> None:
 def test_the_adapter_keeps_all_rules(name: str, tmp_path: Path) -> None:
     program = Programs(tmp_path).shell("program", """echo '{"spec": {"process": {"env": ["TZ=UTC"]}}}'""")
     adapter = trial.plugin(tmp_path, [str(program)], ["CreateContainer"], [str(ROOT / "hooks.d")])
-    report = judge(Launched(adapter, state=str(tmp_path)), patient(name))
+    report = judge(Launched(adapter, state=str(tmp_path)), patient(FLAVOURS[name]))
     assert named(report) == []
     assert of(report, "changes-are-applied").result is Result.HOLDS
 

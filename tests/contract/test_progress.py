@@ -18,11 +18,11 @@ from nri.errors import CallError, NRIError
 from nri.testing.contract import RULES, SITUATIONS, Launched, Result, judge
 from nri.testing.node import Node
 from tests.rig.command import Terminal
-from tests.rig.embedded import Plugins
+from tests.rig.embedded import Plugins, patient
 from tests.rig.simulation import Simulate
 from tests.rig.waiting import LIMIT, running
 
-from .broken import of, patient, sound
+from .broken import of, sound
 
 
 def test_each_situation_is_told_before_it_is_played(plugins: Plugins) -> None:

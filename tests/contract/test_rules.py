@@ -11,19 +11,20 @@ from types import SimpleNamespace
 
 import pytest
 
+from nri.testing import FLAVOURS
 from nri.testing.contract import RULES, Launched, Result, ending, joining, judge, watched
 from nri.testing.contract.requests import pod_life
 from nri.wire import Request
 from tests.rig.brief import few
-from tests.rig.embedded import Plugins
+from tests.rig.embedded import Plugins, patient
 
-from .broken import ADJUST, BROKEN, NEWEST, RUNTIMES, UNDER, WANTED, WITH_CRIO, judged, named, of, patient, sound
+from .broken import ADJUST, BROKEN, NEWEST, RUNTIMES, UNDER, WANTED, WITH_CRIO, judged, named, of, sound
 
 
 @pytest.mark.usefixtures("played_to_the_end")
 @pytest.mark.parametrize("name", RUNTIMES)
 def test_a_sound_plugin_keeps_all_rules_under_each_runtime(plugins: Plugins, name: str) -> None:
-    report = judged(plugins, sound(), patient(name))
+    report = judged(plugins, sound(), patient(FLAVOURS[name]))
     assert [verdict.rule.name for verdict in report.verdicts] == list(RULES)
     assert report.failures == []
     report.check()
@@ -37,7 +38,7 @@ def test_a_sound_plugin_keeps_all_rules_under_each_runtime(plugins: Plugins, nam
 
 @pytest.mark.parametrize("rule", few(list(BROKEN), 6))
 def test_a_plugin_that_breaks_one_rule_is_named_by_that_rule_alone(plugins: Plugins, rule: str) -> None:
-    report = judged(plugins, sound(BROKEN[rule]), patient(UNDER.get(rule, NEWEST)))
+    report = judged(plugins, sound(BROKEN[rule]), patient(FLAVOURS[UNDER.get(rule, NEWEST)]))
     assert named(report) == [rule]
     (failure,) = report.failures
     assert failure.sent
@@ -71,7 +72,7 @@ CHANGES = [
 
 @pytest.mark.parametrize(("adjust", "runtime", "rule", "came"), few(CHANGES))
 def test_what_becomes_of_a_change(plugins: Plugins, adjust: str, runtime: str, rule: str, came: str) -> None:
-    report = judged(plugins, sound(ADJUST.format(adjust)), patient(runtime))
+    report = judged(plugins, sound(ADJUST.format(adjust)), patient(FLAVOURS[runtime]))
     assert named(report) == [rule] * bool(rule)
     assert [verdict.came[: len(came)] for verdict in report.failures] == [came] * bool(rule)
 
@@ -87,7 +88,7 @@ ANSWERS = {
 
 @pytest.mark.parametrize("name", few(list(ANSWERS)))
 def test_what_is_no_answer_to_an_event(plugins: Plugins, name: str) -> None:
-    report = judged(plugins, sound(ANSWERS[name]), patient("containerd/2.0.14"))
+    report = judged(plugins, sound(ANSWERS[name]), patient(FLAVOURS["containerd/2.0.14"]))
     assert named(report) == ["answers-events"]
     assert of(report, "large-message").came == "the plugin has failed at the usual events"
 
@@ -141,7 +142,7 @@ def test_a_plugin_that_is_subscribed_to_no_event_of_the_pod_is_not_judged_by_its
 
 
 def test_a_plugin_that_fails_at_the_usual_events_is_judged_by_no_other_rule(plugins: Plugins) -> None:
-    report = judged(plugins, sound(BROKEN["answers-events"]), patient(WITH_CRIO))
+    report = judged(plugins, sound(BROKEN["answers-events"]), patient(FLAVOURS[WITH_CRIO]))
     assert named(report) == ["answers-events"]
     for rule in ("answers-in-time", "lets-pods-stop"):
         assert of(report, rule).came == "the plugin has failed at the usual events"
@@ -149,7 +150,7 @@ def test_a_plugin_that_fails_at_the_usual_events_is_judged_by_no_other_rule(plug
 
 def test_a_plugin_that_is_not_told_of_the_end_of_pods(plugins: Plugins) -> None:
     configure = 'if method == "Configure": return api.ConfigureResponse(events=1).SerializeToString()'
-    verdict = of(judged(plugins, sound(configure), patient(WITH_CRIO)), "lets-pods-stop")
+    verdict = of(judged(plugins, sound(configure), patient(FLAVOURS[WITH_CRIO])), "lets-pods-stop")
     assert (verdict.result, verdict.came) == (Result.DOES_NOT_APPLY, "the plugin is not subscribed to the events")
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from nri.testing import FLAVOURS
 
-from ..rig.waiting import LIMIT
+from ..rig.embedded import patient
 from . import judged
 from .harness import PATIENT, require
 
@@ -19,8 +18,7 @@ from .harness import PATIENT, require
 def test_a_row_has_what_the_contract_and_what_nri_itself_says(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    patient = replace(FLAVOURS["containerd/2.3.4"], registration_timeout=LIMIT, request_timeout=LIMIT)
-    monkeypatch.setattr(judged, "FLAVOURS", {"containerd/2.3.4": patient})
+    monkeypatch.setattr(judged, "FLAVOURS", {"containerd/2.3.4": patient(FLAVOURS["containerd/2.3.4"])})
     monkeypatch.setattr(judged, "LIMITS", PATIENT)
     judged.main([str(require("idle")), shutil.which("false") or str(Path("/bin/false"))])
     idle, false = [[*map(str.strip, line.split("|"))][1:-1] for line in capsys.readouterr().out.splitlines()[2:]]

@@ -12,7 +12,7 @@ import socket
 import textwrap
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 from typing import Any, cast
@@ -20,7 +20,7 @@ from typing import Any, cast
 import pytest
 
 from nri import api
-from nri.testing import Flavour, Plugin, PluginFile, Runtime, launch, runtime
+from nri.testing import FLAVOURS, Flavour, Plugin, PluginFile, Runtime, launch, runtime
 from tests.rig.forks import forks
 from tests.rig.interpreter import FIRST_LINE
 from tests.rig.programs import Programs
@@ -101,9 +101,9 @@ CREATE = api.CreateContainerRequest(pod=POD, container=CONTAINER)
 START = api.StartContainerRequest(pod=POD, container=CONTAINER)
 
 
-def patient(**fields: Any) -> Flavour:
+def patient(flavour: Flavour = FLAVOURS["containerd/2.4.2"], **fields: Any) -> Flavour:
     """Returns a runtime that waits longer than a slow machine needs."""
-    return Flavour(registration_timeout=LIMIT, request_timeout=LIMIT, **fields)
+    return replace(flavour, registration_timeout=LIMIT, request_timeout=LIMIT, **fields)
 
 
 WILLING = """

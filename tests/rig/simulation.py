@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,7 @@ from v010_adapter.cli.simulate import command
 from v010_adapter.cli.simulate.play import Play
 from v010_adapter.cli.simulate.script import Script
 
-from .embedded import ROOT, Plugins
-from .waiting import LIMIT
+from .embedded import ROOT, Plugins, patient
 
 Json = dict[str, Any]
 GOLDEN = {name: ROOT / f"tests/golden/{name.replace('/', '-')}/events-one-pod.jsonl" for name in FLAVOURS}
@@ -33,10 +31,10 @@ LIFE = [
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets `simulate` play runtimes that wait longer than a slow machine needs."""
 
-    def patient(events: Script, flavour: Flavour, *more: Any) -> Play:
-        return Play(events, replace(flavour, registration_timeout=LIMIT, request_timeout=LIMIT), *more)
+    def play(events: Script, flavour: Flavour, *more: Any) -> Play:
+        return Play(events, patient(flavour), *more)
 
-    monkeypatch.setattr(command, "Play", patient)
+    monkeypatch.setattr(command, "Play", play)
 
 
 @pytest.fixture
