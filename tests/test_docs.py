@@ -163,7 +163,7 @@ def test_an_authors_tests_are_three_lines(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(PATIENT)
     plugin = (ROOT / "examples/nice.py").read_text().partition("\n")[2]
     Programs(tmp_path).write("10-mine", f"{FIRST_LINE}\n{plugin}")
-    words = ["-P", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    words = ["-P", "-m", "pytest", "-q", "--color=no", "-p", "no:cacheprovider"]
     done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert re.search(r"^2 passed in ", done.stdout, re.MULTILINE), done.stdout + done.stderr
 
@@ -238,7 +238,7 @@ def test_the_examples_on_the_page_work(tmp_path: Path, nri_runtime: Node) -> Non
     assert [one.key for one in adjust.env] == ["TZ", "NODE_MOOD"]
     assert len(test.strip().splitlines()) <= 13
     (tmp_path / "test_nice.py").write_text(test)
-    words = ["-P", "-m", "pytest", "-q", "-p", "pytest_nri", "-p", "no:cacheprovider", str(tmp_path)]
+    words = ["-P", "-m", "pytest", "-q", "--color=no", "-p", "pytest_nri", "-p", "no:cacheprovider", str(tmp_path)]
     done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False)
     assert re.search(r"^2 passed in ", done.stdout, re.MULTILINE), done.stdout + done.stderr
 
@@ -253,7 +253,7 @@ def test_the_whole_plugin_on_the_page_and_its_test_have_less_than_40_lines_and_w
     for name, text in (("quota.py", plugin), ("test_quota.py", test)):
         assert ":9464" in text
         (tmp_path / name).write_text(text.replace(":9464", f":{port}"))
-    words = ["-P", "-m", "pytest", "-q", "-p", "pytest_nri", "-p", "no:cacheprovider", "test_quota.py"]
+    words = ["-P", "-m", "pytest", "-q", "--color=no", "-p", "pytest_nri", "-p", "no:cacheprovider", "test_quota.py"]
     done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert re.search(r"^1 passed in ", done.stdout, re.MULTILINE), done.stdout + done.stderr
 
