@@ -146,12 +146,14 @@ ADJUSTMENTS = [
 @example({"annotations": {"\ud800": "a"}})
 @example({"annotations": None, "linux": None})
 @example({"annotations": {"a": "b"}, "linux": {"netDevices": {"a": {"nmae": "b"}}}})
+@example({"linux": {"resources": {"pids": {"limit": -1}}, "seccompPolicy": {"defaultErrno": {}}}})
+@example({"linux": {"seccompPolicy": {"defaultErrno": {}}}})
 @given(st.builds(after, st.sampled_from(ADJUSTMENTS), st.lists(BAD_EDITS, max_size=2)) | ANY)
 def test_an_adjustment_is_taken_or_refused_with_its_place_in_words_of_ours(value: Any) -> None:
     try:
         taken = protojson.parse(value, "adjust")
     except NotAdjustable as refused:
-        assert str(refused).startswith(("adjust", "linux.resources."))  # noqa: PT017 - to be taken is as good
+        assert str(refused).startswith(("adjust", "linux.resources.", "linux.seccomp."))  # noqa: PT017 - to be taken is as good
         assert not any(words in str(refused) for words in ("parse", "nri.pkg.api", "expected"))  # noqa: PT017
     else:
         assert taken == ParseDict(value, api.ContainerAdjustment())

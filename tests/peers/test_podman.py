@@ -60,19 +60,8 @@ class Podman:
         podman += ["--tmpdir", f"{self.folder}/state", "--storage-driver", "vfs", "--cgroup-manager", "cgroupfs"]
         podman += ["--events-backend", "file", "--runtime", "runc"]
         podman += ["--hooks-dir", str(directory)]
-        create = [
-            *podman,
-            "create",
-            "--name",
-            name,
-            "--network",
-            "host",
-            "--http-proxy=false",
-            "--cgroup-parent",
-            CGROUP,
-            *options,
-        ]
-        create += ["--rootfs", str(self.rootfs), *command]
+        create = [*podman, "create", "--name", name, "--network", "host", "--cgroup-parent", CGROUP, *options]
+        create += ["--http-proxy=false", "--rootfs", str(self.rootfs), *command]
         init = [*podman, "init", name]
         # In namespaces of its own: whatever podman leaves running or mounted ends with them.
         script = [*UNSHARE, "sh", "-c", f"{shlex.join(create)} && {{ {shlex.join(init)} >/dev/null || :; }}"]
