@@ -110,6 +110,7 @@ fuzz: $(VENV)/.fuzz ## mutated inputs under libFuzzer
 
 # MUTANTS: how many, and the seed that repeats them, as in MUTANTS='300 7'.
 mutants: $(VENV)/.coverage ## random changes of the code that no test notices; needs root
+	$(BIN)/python -m compileall -q adapter
 	$(BIN)/python -m tests.mutants $(MUTANTS)
 
 # Needs spin and gcc.

@@ -1,46 +1,43 @@
 """Random changes of random functions of adapter/: do the tests notice? Shows those that survive.
 
-`python -m tests.mutants [NUMBER [SEED]]`. Each file of tests runs once with coverage. A mutant gets a few files that
-run the changed statement, or its module if coverage sees none: first those that run little else. They run as in CI,
-with fewer examples. A mutant may delete anything: it has a copy of the clone, a /tmp and processes of its own, and can
-only read all else. That needs root.
+Each file of tests runs once with coverage. A mutant gets a few files that run the changed statement, or its module if
+coverage sees none: first those that run little else. They run as in CI, with fewer examples. A mutant may delete
+anything: it has a copy of the clone, a /tmp and processes of its own, and can only read all else. That needs root.
 """
 
 import ast
 import os
 import random
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate, islice
 from pathlib import Path
+from shutil import copytree, ignore_patterns
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from coverage import CoverageData
 
-CLONE = Path(__file__).resolve().parents[1]
+CLONE, SNAPSHOT = Path(__file__).resolve().parents[1], TemporaryDirectory(prefix="mutants-")
 AT_ONCE, MOST, LIMIT = 4, 16, "600"  # mutants; files of tests for each; seconds, after which a mutant counts as found
-ENTER = """
-cd "$1"; mkdir -p .venv .cache/tmp .cache/coverage; mount -B "$3" .venv; mount -R . "$2"; mount -B .cache/tmp /tmp
-mount -o remount,bind,ro "$2/.venv"; mount -o remount,bind,ro /; cd "$2"; shift 3; ulimit -v 8000000
-set -- -q -p no:xdist -m "not deadline" --hypothesis-profile=first "$@"
-.venv/bin/python -m pytest "$@" >.cache/output 2>&1; exit  # no exec: orphans would become children of the tests
+ENTER = """# The shell stays: orphans would become children of tests
+cd "$1"; mkdir -p .venv .cache/tmp; mount -B "$3" .venv; mount -R . "$2"; mount -B .cache/tmp /tmp
+mount -o remount,bind,ro "$2/.venv"; mount -o remount,bind,ro /; cd "$2"; shift 3; ulimit -v 8000000; export CI=1
+.venv/bin/python -m pytest -q --color=no -n0 -m "not deadline" --hypothesis-profile=first "$@" >.cache/output 2>&1; exit
 """
 SPACE = ("timeout", LIMIT, "unshare", "-mpf", "--kill-child", "--mount-proc", "sh", "-ec", ENTER, "sh")
 PAIRS = "Lt-LtE Lt-GtE Gt-GtE Gt-LtE Eq-NotEq Is-IsNot In-NotIn And-Or Add-Sub Mult-Add"
-FIXED = ast.JoinedStr | ast.Assert  # the parser does not know where in the text of a string a part is
 Function, Statement = ast.FunctionDef | ast.AsyncFunctionDef, ast.stmt | ast.ExceptHandler
 File = tuple[str, dict[Path, set[int]], list[str]]  # tests; lines of modules that they run; options: without what fails
 
 
 def inside(function: ast.AST) -> list[ast.AST]:
-    """Returns all of a function that may change, what is outermost first."""
+    """Returns all of a function that may change, what is outermost first. Parts of an f-string have no place in it."""
     nodes = [*ast.walk(function)]
-    kept = [node for node in nodes if isinstance(node, FIXED) or getattr(node, "arg", "") == "strict"]
+    kept = [one for one in nodes if isinstance(one, ast.JoinedStr | ast.Assert) or getattr(one, "arg", "") == "strict"]
     return [node for node in nodes if not any(node in ast.walk(one) for one in kept)]
 
 
@@ -102,27 +99,27 @@ def drawn(seed: int) -> Iterator[tuple[Path, str, str, set[int]]]:
                 yield path, what, text, lines(around[-1:] or function.body)  # the inner ones come last
 
 
-def ran(*options: str, change: tuple[Path, str] | None = None) -> tuple[int, list[str], dict[Path, set[int]]]:
-    """Runs tests in a copy of the clone; returns the status, the tests that failed, and the lines that they ran."""
-    with TemporaryDirectory(prefix="mutant-") as place:
-        copy = Path(place)
-        shutil.copytree(CLONE, copy, True, shutil.ignore_patterns(".venv", ".cache", ".*_cache"), dirs_exist_ok=True)
-        if change:
-            (copy / change[0].relative_to(CLONE)).write_text(change[1])
-        status = subprocess.run([*SPACE, copy, CLONE, sys.prefix, *options], check=False).returncode
-        failed = re.findall(r"(?m)^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", (copy / ".cache/output").read_text())
-        data = CoverageData(str(copy / ".cache/coverage/data"))
-        data.read()
-        return status, failed, {path: INNER[path].intersection(data.lines(str(path)) or ()) for path in PATHS}
+def ran(copy: str, options: list[str], path: Path = CLONE, text: str = "") -> int:
+    """Runs tests in a copy of the clone, with another text of a module; returns the status."""
+    copytree(SNAPSHOT.name, copy, symlinks=True, dirs_exist_ok=True)
+    if text:
+        Path(copy, path.relative_to(CLONE)).write_text(text)
+    return subprocess.run([*SPACE, copy, CLONE, sys.prefix, *options], check=False).returncode
 
 
 def measured(path: Path) -> File:
     """Runs a file of tests with coverage, and once more without it what has failed."""
-    status, failed, runs = ran("--cov=adapter", "--cov-report=", name := str(path.relative_to(CLONE)))
-    if failed:
-        status, failed, _ = ran(*failed)
-    if status not in (0, 1, 5):
-        print("NOT MEASURED", name, status)
+    failed = [name := str(path.relative_to(CLONE))]
+    with TemporaryDirectory(prefix="mutant-") as copy:
+        for options in (["--cov=adapter", "--cov-report="], []):
+            if failed:
+                if (status := ran(copy, [*options, *failed])) not in (0, 1, 5):
+                    print("NOT MEASURED", name, status)
+                output = Path(copy, ".cache/output").read_text()
+                failed = re.findall(r"(?m)^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", output)
+        data = CoverageData(f"{copy}/.cache/coverage/data")
+        data.read()
+        runs = {module: INNER[module].intersection(data.lines(str(module)) or ()) for module in PATHS}
     return name, runs, [f"--deselect={test}" for test in failed]
 
 
@@ -132,18 +129,21 @@ def survives(files: list[File], path: Path, what: str, text: str, changed: set[i
     of_module.sort(key=lambda file: sum(map(len, file[1].values())) / len(file[1][path]))
     tests = ([file for file in of_module if file[1][path] & changed] or of_module)[:MOST]
     names, unfit = [name for name, _, _ in tests], [option for _, _, options in tests for option in options]
-    status = ran("-x", *names, *unfit, change=(path, text))[0] if tests else 0
+    with TemporaryDirectory(prefix="mutant-") as copy:
+        status = ran(copy, ["-x", *names, *unfit], path, text) if tests else 0
     is_found = status not in (0, 5)  # 1: a test has failed; 124: in LIMIT seconds, none has
     print(*["found", status, what.split("\n", 1)[0]] if is_found else ["SURVIVES", what, *names], flush=True)
     return not is_found
 
 
 def main(number: int = 20, seed: int = random.SystemRandom().randrange(1 << 32)) -> None:
-    os.environ |= {"TEST_SEED": str(seed), "CI": "1"}
+    print(f"make mutants MUTANTS='{number} {seed}' repeats this")
+    os.environ["TEST_SEED"] = str(seed)
+    copytree(CLONE, SNAPSHOT.name, symlinks=True, ignore=ignore_patterns(".venv", ".*cache"), dirs_exist_ok=True)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         files = list(pool.map(measured, FILES))
         left = sum(pool.map(lambda mutant: survives(files, *mutant), islice(drawn(seed), number)))
-    print(f"{left} of {number} survive; make mutants MUTANTS='{number} {seed}' repeats it")
+    print(f"{left} of {number} survive")
 
 
 if __name__ == "__main__":

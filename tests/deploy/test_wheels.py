@@ -196,7 +196,7 @@ def test_other():
 
 def test_a_project_with_modules_of_the_same_names_has_its_tests_and_the_fixture(site: Site) -> None:
     site.project(adapter="NAME = 'mine, '\n", runtime="NAME = 'too'\n", test_mine=TEST)
-    done = site.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mine.py")
+    done = site.run("-m", "pytest", "-q", "--color=no", "-p", "no:cacheprovider", "test_mine.py")
     assert "2 passed" in done.stdout, done.stdout + done.stderr
 
 
@@ -209,6 +209,6 @@ def test_a_plugin_may_be_called_adapter(site: Site) -> None:
 def test_where_a_file_hides_the_stub_pytest_runs_and_the_fixture_names_the_file(site: Site) -> None:
     test = "def test_mine(nri_runtime):\n    pass\n\n\ndef test_other():\n    pass\n"
     site.project(nri="raise SystemExit('it was run')\n", test_mine=test)
-    done = site.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mine.py")
+    done = site.run("-m", "pytest", "-q", "--color=no", "-p", "no:cacheprovider", "test_mine.py")
     assert "1 passed, 1 error" in done.stdout, done.stdout + done.stderr
     assert f"{site.folder}/nri.py hides the package nri" in done.stdout

@@ -37,7 +37,7 @@ def test_the_copy_is_installed_and_tested_and_its_program_is_launched(tmp_path: 
         run([sys.executable, "-m", "pip", *install], PeerMissing, tmp_path, ENVIRONMENT)
     except PeerMissing as reason:
         missing(f"what pip builds a project with: {reason}")
-    tested = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(copied / "tests")]
+    tested = [python, "-m", "pytest", "-q", "--color=no", "-p", "no:cacheprovider", str(copied / "tests")]
     done = subprocess.run(tested, cwd=copied / "tests", env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert "7 passed" in done.stdout, done.stdout + done.stderr
     with GoRuntime(tmp_path, NEWEST) as runtime:

@@ -182,7 +182,6 @@ def by_word(line: str) -> str:
 def announce_if_slow(doing: str) -> Iterator[None]:
     """Prints the step once, if it takes longer than QUIET_TIME and stderr is a terminal."""
     timer = threading.Timer(QUIET_TIME, show, (f"{doing} ...",), {"out": sys.stderr})
-    timer.daemon = True
     if sys.stderr.isatty():
         timer.start()
     try:
