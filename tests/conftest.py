@@ -25,7 +25,7 @@ from pytest_nri import nri_runtime  # noqa: F401 - in a clone nothing else may h
 from .rig.brief import CI
 from .rig.listeners import Receiver
 from .rig.loop import SteppedLoop
-from .rig.processes import children, open_descriptors
+from .rig.processes import children, open_descriptors, state
 from .rig.programs import Fifo, Programs
 from .rig.waiting import WHOLE, limit
 
@@ -47,6 +47,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background
 BRIEF = 12
 """Examples of a property test that a person waits for."""
 IS_GIVEN = "basetemp is given"
+BEFORE = pytest.StashKey[dict[str, Any]]()
 LONG = 100
 """A property test that asks for more examples is marked `long`."""
 
@@ -126,9 +127,23 @@ def limited(item: pytest.Item) -> Generator[None, object, object]:
         return (yield)
 
 
-pytest_runtest_setup = pytest.hookimpl(wrapper=True, trylast=True)(limited)
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    item.stash[BEFORE] = state()
+    return (yield from limited(item))
+
+
 pytest_runtest_call = pytest.hookimpl(wrapper=True, trylast=True)(limited)
-pytest_runtest_teardown = pytest.hookimpl(wrapper=True, trylast=True)(limited)
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """Fails a test that leaves the process in another state: the next one may be any other."""
+    result = yield from limited(item)
+    after = state()
+    for name, before in item.stash[BEFORE].items():
+        assert after[name] == before, f"another {name} than before the test"
+    return result
 
 
 @pytest.hookimpl(wrapper=True)

@@ -16,6 +16,7 @@ import pytest
 
 from tests.rig.brief import few
 from tests.rig.command import Terminal
+from tests.rig.processes import restored
 from v010_adapter.cli import command_line as cli
 from v010_adapter.cli.simulate.view import TextView, changes
 from v010_adapter.cli.terminal import BOLD, announce_if_slow, are_wanted, by_word, show_json
@@ -120,7 +121,8 @@ def test_who_starts_the_adapter_at_a_terminal_beside_one_that_serves_is_told_so(
     for adapters, told in (([ADAPTER], True), ([ADAPTER | {"serves": False}], False), ([], False)):
         monkeypatch.setattr(status, "ask", lambda *_, adapters=adapters: iter(adapters))
         monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-        assert cli.main(start) == 1, "there is no runtime"
+        with restored():
+            assert cli.main(start) == 1, "there is no runtime"
         line = "another adapter, pid 7, serves containerd already; this one joins beside it"
         assert (line in terminal.getvalue()) is told
 

@@ -11,6 +11,8 @@ import pytest
 
 from v010_adapter.cli import command_line as cli
 
+from .processes import restored
+
 
 class Terminal(io.StringIO):
     """A stream that says that it is a terminal."""
@@ -39,7 +41,8 @@ class Command:
 
     def run(self, *words: object) -> int:
         """Returns the exit code; `out` and `err` are what it prints."""
-        self.code = cli.main([str(word) for word in words])
+        with restored():
+            self.code = cli.main([str(word) for word in words])
         self.out, self.err = self._capsys.readouterr()
         return self.code
 

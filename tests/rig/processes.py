@@ -1,11 +1,16 @@
-"""The processes and descriptors of a test: which there are, and waiting for their end."""
+"""The processes and descriptors of a test: which there are, and waiting for their end. What it changes of its own."""
 
 from __future__ import annotations
 
+import gc
+import logging
 import os
 import select
-from contextlib import suppress
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from .waiting import limit, until
 
@@ -20,6 +25,35 @@ def open_descriptors() -> set[str]:
     is closed and opened again has another number, so that only how many there are can be compared.
     """
     return set(os.listdir("/proc/self/fd"))
+
+
+def state() -> dict[str, Any]:
+    """Returns what the command changes of the process that it runs in."""
+    log, numbers = logging.getLogger(), signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+    return {
+        "directory": os.getcwd(),
+        "environment": {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"},
+        "collector": gc.isenabled(),
+        "log": (log.level, [*log.handlers]),
+        "signals": {number: signal.getsignal(number) for number in numbers},
+    }
+
+
+@contextmanager
+def restored() -> Iterator[None]:
+    """Puts back, after the block, what a command changes that was made to end with its process."""
+    before, log = state(), logging.getLogger()
+    try:
+        yield
+    finally:
+        os.chdir(before["directory"])
+        level, log.handlers[:] = before["log"]
+        log.setLevel(level)
+        for number, handler in before["signals"].items():
+            if signal.getsignal(number) is not handler:
+                signal.signal(number, handler)
+        if before["collector"]:
+            gc.enable()
 
 
 def is_running(pid: int) -> bool:

@@ -15,6 +15,7 @@ from v010_adapter.cli.simulate.play import Play
 from v010_adapter.cli.simulate.script import Script
 
 from .embedded import ROOT, Plugins, patient
+from .processes import restored
 
 Json = dict[str, Any]
 GOLDEN = {name: ROOT / f"tests/golden/{name.replace('/', '-')}/events-one-pod.jsonl" for name in FLAVOURS}
@@ -69,10 +70,11 @@ class Simulate:
 
     def text(self, *words: object) -> tuple[int, str]:
         """Return exit code and output."""
-        try:
-            code = cli.main(["simulate", *map(str, words)])
-        except SystemExit as ended:
-            code = int(ended.code or 0)
+        with restored():
+            try:
+                code = cli.main(["simulate", *map(str, words)])
+            except SystemExit as ended:
+                code = int(ended.code or 0)
         out, self.err = self._capfd.readouterr()
         return code, out
 
