@@ -99,21 +99,21 @@ def drawn(seed: int) -> Iterator[tuple[Path, str, str, set[int]]]:
                 yield path, what, text, lines(around[-1:] or function.body)  # the inner ones come last
 
 
-def ran(copy: str, options: list[str], path: Path = CLONE, text: str = "") -> int:
+def run(copy: str, options: list[str], path: Path = CLONE, text: str = "") -> int:
     """Runs tests in a copy of the clone, with another text of a module; returns the status."""
-    copytree(SNAPSHOT.name, copy, symlinks=True, dirs_exist_ok=True)
+    subprocess.run(["cp", "-a", f"{SNAPSHOT.name}/.", copy], check=True)
     if text:
         Path(copy, path.relative_to(CLONE)).write_text(text)
     return subprocess.run([*SPACE, copy, CLONE, sys.prefix, *options], check=False).returncode
 
 
-def measured(path: Path) -> File:
+def measure(path: Path) -> File:
     """Runs a file of tests with coverage, and once more without it what has failed."""
     failed = [name := str(path.relative_to(CLONE))]
     with TemporaryDirectory(prefix="mutant-") as copy:
         for options in (["--cov=adapter", "--cov-report="], []):
             if failed:
-                if (status := ran(copy, [*options, *failed])) not in (0, 1, 5):
+                if (status := run(copy, [*options, *failed])) not in (0, 1, 5):
                     print("NOT MEASURED", name, status)
                 output = Path(copy, ".cache/output").read_text()
                 failed = re.findall(r"(?m)^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", output)
@@ -130,7 +130,7 @@ def survives(files: list[File], path: Path, what: str, text: str, changed: set[i
     tests = ([file for file in of_module if file[1][path] & changed] or of_module)[:MOST]
     names, unfit = [name for name, _, _ in tests], [option for _, _, options in tests for option in options]
     with TemporaryDirectory(prefix="mutant-") as copy:
-        status = ran(copy, ["-x", *names, *unfit], path, text) if tests else 0
+        status = run(copy, ["-x", *names, *unfit], path, text) if tests else 0
     is_found = status not in (0, 5)  # 1: a test has failed; 124: in LIMIT seconds, none has
     print(*["found", status, what.split("\n", 1)[0]] if is_found else ["SURVIVES", what, *names], flush=True)
     return not is_found
@@ -141,7 +141,7 @@ def main(number: int = 20, seed: int = random.SystemRandom().randrange(1 << 32))
     os.environ["TEST_SEED"] = str(seed)
     copytree(CLONE, SNAPSHOT.name, symlinks=True, ignore=ignore_patterns(".venv", ".*cache"), dirs_exist_ok=True)
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        files = list(pool.map(measured, FILES))
+        files = list(pool.map(measure, FILES))
         left = sum(pool.map(lambda mutant: survives(files, *mutant), islice(drawn(seed), number)))
     print(f"{left} of {number} survive")
 

@@ -173,7 +173,7 @@ def playing(world: World) -> Iterator[None]:
 
 def _find(world: World, type_: str, *_: object) -> str:
     run = world.current.starting if world.current is not None else None
-    if type_ in world.missing or (world.is_rough and run is not None and not run.is_fed and world.dice.random() < 0.05):
+    if type_ in world.missing or (run is not None and not run.is_fed and world.is_refused()):
         raise PluginError(type_, "not found")
     return type_
 

@@ -48,7 +48,7 @@ class Run(PlayedProgram):
 
     def spawn(self, on_end: Callable[[Any], object]) -> None:
         self.world.point("spawn")
-        if self.world.is_rough and self.world.dice.random() < 0.05:
+        if self.world.is_refused():
             raise BlockingIOError(11, "Resource temporarily unavailable")
         self.on_end = on_end
 

@@ -193,6 +193,7 @@ class Story:
         world.faults.clear()
         world.is_full = False
         world.missing.clear()
+        world.refusals = 0.0
         self.wait(41)  # who is stopped goes on, or is killed; who has lost its connection joins again
         longest = 4 * 31 * len(world.calls) if world.is_rough else 60
         self.wait(longest + (LAST_RETRY if world.is_rough or "missing" in world.kinds else 0))

@@ -108,6 +108,8 @@ class World:
         """What conf.json has; None if it is broken."""
         self.missing = set[str]()
         """The plugins that are not found."""
+        self.refusals = dice.choice((0.05, 0.05, 0.5)) if self.is_rough else 0.0
+        """The part of the programs that are not found, and of the others the part that cannot be started."""
         self.settings = self._settings()._replace(hold_after=HOLDS[seed % len(HOLDS)])
         self.is_crowded = kinds is None and not self.is_calm and dice.random() < 0.2
         """Whether there are three to five adapters, and many faults."""
@@ -147,6 +149,10 @@ class World:
         kinds = (*FAULTS, *DISK) if dice.random() < 0.2 else FAULTS
         number = dice.choice((2, 5, 8, 12) if self.is_crowded else (0, 1, 1, 2, 3, 5))
         return {dice.randrange(STEPS): dice.choice(kinds) for _ in range(number)}
+
+    def is_refused(self) -> bool:
+        """Whether the dice let a program not be found, or not start."""
+        return self.dice.random() < self.refusals
 
     # What is seen
 

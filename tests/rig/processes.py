@@ -1,4 +1,5 @@
-"""The processes and descriptors of a test: which there are, and waiting for their end. What it changes of its own."""
+"""The processes and descriptors of a test: which there are, and waiting for their end. What a command that runs
+inside a test changes of the test's process."""
 
 from __future__ import annotations
 
