@@ -61,13 +61,13 @@ docs: $(VENV)/.docs ## these pages as a site, in .cache/site
 WORKERS = $(if $(CI),auto,$(shell cores=$$(nproc) && echo $$((cores > 4 ? cores : 4))))
 
 # A test whose subject is a short deadline runs beside no more than one other that waits for its own.
-test: $(VENV)/.test ## all tests that need no root
-	$(BIN)/pytest -q -rsfE -n $(WORKERS) --dist worksteal -m 'not deadline'
-	$(BIN)/pytest -q -rsfE -n 2 --dist worksteal -m deadline $$(grep -rl --include='test_*.py' mark.deadline tests | sort)
+test: $(VENV)/.test ## the tests; skips what this machine cannot do, and says why
+	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m 'not deadline'
+	$(BIN)/pytest -q -n 2 --dist worksteal -m deadline $$(grep -rl --include='test_*.py' mark.deadline tests | sort)
 
 coverage: $(VENV)/.coverage ## lines and branches that no test has run
 	rm -rf .cache/coverage && mkdir -p .cache/coverage
-	-$(BIN)/pytest -q -rsfE -n auto --dist worksteal --cov --cov-report= $(COVERAGE)
+	-$(BIN)/pytest -q -n auto --dist worksteal --cov --cov-report= $(COVERAGE)
 	$(BIN)/coverage report --skip-covered --show-missing
 
 lint: $(VENV)/.lint ## ruff and mypy

@@ -12,6 +12,7 @@ import random
 import signal
 import subprocess
 import tempfile
+import threading
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -140,6 +141,10 @@ pytest_runtest_call = pytest.hookimpl(wrapper=True, trylast=True)(limited)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
     """Fails a test that leaves the process in another state: the next one may be any other."""
     result = yield from limited(item)
+    for thread in threading.enumerate():
+        if thread not in item.stash[BEFORE]["threads"]:
+            with limit(f"{thread}, which the test has started"):
+                thread.join()  # asyncio's end by themselves, soon
     after = state()
     for name, before in item.stash[BEFORE].items():
         assert after[name] == before, f"another {name} than before the test"

@@ -2,7 +2,7 @@
 
 Each file of tests runs once with coverage. A mutant gets a few files that run the changed statement, or its module if
 coverage sees none: first those that run little else. They run as in CI, with fewer examples. A mutant may delete
-anything: it has a copy of the clone, a /tmp and processes of its own, and can only read all else. That needs root.
+anything: it has a copy of the clone, a /tmp and processes of its own. It can only read the rest of /. Needs root.
 """
 
 import ast

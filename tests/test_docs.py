@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from socket import socket
+from socket import SO_REUSEADDR, SOL_SOCKET, socket
 from typing import Any
 
 import pytest
@@ -247,14 +247,15 @@ def test_the_examples_on_the_page_work(tmp_path: Path, nri_runtime: Node) -> Non
 def test_the_whole_plugin_on_the_page_and_its_test_have_less_than_40_lines_and_work(tmp_path: Path) -> None:
     *_, plugin, test = blocks(STUB, "python")
     assert len((plugin + test).splitlines()) < 40
-    with socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    for name, text in (("quota.py", plugin), ("test_quota.py", test)):
-        assert ":9464" in text
-        (tmp_path / name).write_text(text.replace(":9464", f":{port}"))
     words = ["-P", "-m", "pytest", "-q", "--color=no", "-p", "pytest_nri", "-p", "no:cacheprovider", "test_quota.py"]
-    done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+    with socket() as held:  # it keeps the port from others, and does not listen
+        held.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+        for name, text in (("quota.py", plugin), ("test_quota.py", test)):
+            assert ":9464" in text
+            (tmp_path / name).write_text(text.replace(":9464", f":{port}"))
+        done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert re.search(r"^1 passed in ", done.stdout, re.MULTILINE), done.stdout + done.stderr
 
 

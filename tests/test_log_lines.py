@@ -144,9 +144,9 @@ def test_json_among_the_arguments_is_shown_without_the_values_of_variables_unles
 
 # ---- length
 
-LONG = st.text(st.characters() | st.sampled_from('x"\\\n\u2028\U0001f600\ud800'), min_size=1, max_size=40).map(
-    lambda text: text * 500
-)
+# A high surrogate without a low one: JSON makes one character of a pair.
+CHARACTERS = st.characters(exclude_categories=["Cs"]) | st.sampled_from('x"\\\n\u2028\U0001f600\ud800')
+LONG = st.text(CHARACTERS, min_size=1, max_size=40).map(lambda text: text * 500)
 
 
 @given(LONG, LONG, st.integers(1000, 9000))

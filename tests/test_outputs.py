@@ -161,14 +161,13 @@ CASES += [("check -o json", UNBUFFERED)]
 def test_a_reader_that_is_gone_is_no_error_and_a_full_disk_is_one_line(words: str, environment: dict[str, str]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    full = os.open("/dev/full", os.O_WRONLY)
-    for stdout, told in ((writer, []), (full, ["v010-adapter: stdout: No space left on device"])):
-        command = [*WITH_VARIABLES, *words.split()]
-        env = {"PATH": os.defpath, **MEASURED, **environment}
-        done = subprocess.run(command, env=env, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
-        assert done.returncode == 1
-        assert [line for line in done.stderr.splitlines() if "warning:" not in line] == told
-        os.close(stdout)
+    with open(writer, "wb") as gone, open("/dev/full", "wb") as full:
+        for stdout, told in ((gone, []), (full, ["v010-adapter: stdout: No space left on device"])):
+            command = [*WITH_VARIABLES, *words.split()]
+            env = {"PATH": os.defpath, **MEASURED, **environment}
+            done = subprocess.run(command, env=env, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
+            assert done.returncode == 1
+            assert [line for line in done.stderr.splitlines() if "warning:" not in line] == told
 
 
 @pytest.mark.parametrize("words", few(["status -wait 0.1", "check", "demo", "simulate -legacy true -container -"]))

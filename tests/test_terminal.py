@@ -16,7 +16,7 @@ from typing import Any
 
 import pyte
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyte.screens import wcwidth
 
@@ -149,6 +149,8 @@ def test_a_terminal_without_a_size_has_80_columns(extremes: Extremes) -> None:
 
 
 @given(st.text(st.sampled_from("a ö語日é́😀ｱｱ/"), max_size=60), st.integers(8, 40))
+@example("     aaaa", 8)
+@example(" " * 50, 8)
 def test_lines_fit_and_lose_no_word_that_has_room(text: str, room: int) -> None:
     lines = terminal.wrapped(text, room)
     assert all(terminal.width_of(line) <= room for line in lines)
@@ -213,9 +215,11 @@ def adapters(directory: Path, told: dict[str, Any]) -> Iterator[None]:
         listener.listen()
         serving = threading.Thread(target=serve, daemon=True)
         serving.start()
-        yield
-        listener.shutdown(socket.SHUT_RDWR)
-        serving.join()
+        try:
+            yield
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            serving.join()
 
 
 STATE = ADAPTER | {

@@ -88,8 +88,10 @@ def test_what_is_no_object_is_no_answer_and_another_version_is_named(tmp_path: P
         ):
             adapter = threading.Thread(target=answer, args=(text,), daemon=True)
             adapter.start()
-            assert cli.main(["status", "-directory", str(tmp_path)]) == code
-            adapter.join()
+            try:
+                assert cli.main(["status", "-directory", str(tmp_path)]) == code
+            finally:
+                adapter.join()
             out = capsys.readouterr().out
             assert said in out
             assert all(line.isprintable() for line in out.split("\n"))

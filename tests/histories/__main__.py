@@ -31,8 +31,8 @@ def main() -> None:
                 kinds = [name for name in ("calm", "rough", "wild") if getattr(world, f"is_{name}")]
                 title = f"{seed}: {[*kinds, *world.kinds, *world.marks]}, {world.runtime}"
                 print(title, *found[:4], sep="\n    ", flush=True)
-                if number == 1:
-                    print(*world.log, sep="\n")
+            if number == 1:
+                print(*world.log, sep="\n")
     seen = f"{calm} calm, {events} events at adapters, {runs} runs of plugins"
     print(f"{number} histories from {first}: {seen}, {bad} bad; faults: {dict(marks)}")
     sys.exit(bool(bad))

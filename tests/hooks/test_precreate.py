@@ -154,12 +154,15 @@ def test_what_cannot_be_passed_to_a_program_fails_the_hook_and_leaks_nothing(run
         assert run(ECHO, ECHO, fail=False, **odd).env == {}
 
 
-def test_the_program_is_where_the_nodes_files_are(run: Run, programs: Programs) -> None:
+def test_the_program_is_where_the_nodes_files_are(
+    run: Run, programs: Programs, caplog: pytest.LogCaptureFixture
+) -> None:
     of = run.hook("a", A2)
     inside = of._replace(hook=of.hook._replace(path="/a"))
     assert Creation(run.loop, inside, host_root=f"{programs.folder}/").env == {"A": "2"}
     (programs.folder / "a").unlink()
     assert Creation(run.loop, of).error == f"{SAID}{programs.folder}/a: No such file or directory"
+    assert f"{programs.folder}/a: No such file or directory" in caplog.text
 
 
 FAILURES = [

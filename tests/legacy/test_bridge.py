@@ -6,6 +6,7 @@ and times in every case; here are texts, counters, and what real programs get.
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from v010_adapter.events import work
 from v010_adapter.events.life import Action
 from v010_adapter.events.work import FIRST_PAUSE, LONGEST_PAUSE, MAX_ERROR
 from v010_adapter.legacy.plugins import unfit
-from v010_adapter.programs.process import RunOutcome
+from v010_adapter.programs.process import Runner, RunOutcome
 from v010_adapter.settings import LegacySettings, PluginSettings
 from v010_adapter.state.ledger import PREFIX
 
@@ -225,6 +226,23 @@ def test_a_plugin_that_is_being_written_is_started_when_it_is_whole(node: Node) 
     assert done(node, create) == "ok"
     assert node.runs == ["a create c1", "b create c1"]
     assert "failures" not in node.counters
+
+
+def test_a_plugin_that_is_being_written_is_started_after_longer_and_longer_pauses(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spawn = Mock(side_effect=OSError(errno.ETXTBSY, "Text file busy"))
+    monkeypatch.setattr(Runner, "spawn", spawn)
+    node.plugins(a="answer")
+    create = node.create("c1")
+    node.loop.settle()
+    for starts, pause in enumerate((0.01, 0.02, 0.04, 0.08, LONGEST_PAUSE, LONGEST_PAUSE), 1):
+        node.loop.advance(pause - 1e-3)
+        assert spawn.call_count == starts
+        node.loop.advance(2e-3)
+        assert spawn.call_count == starts + 1
+    node.loop.advance(2)
+    assert done(node, create) == "plugin: a: " + f"{node.folder}/a: Text file busy"
 
 
 @pytest.mark.parametrize("fail", [True, False])

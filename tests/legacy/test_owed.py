@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -40,6 +41,21 @@ def joined(node: Node, runtime: str = "containerd") -> None:
     node.plugins(a="answer")
     node.serving.set_runtime(Runtime(runtime, "1.7.35"), pid=os.getpid())
     synchronize(node, [], [])
+
+
+def test_a_delete_that_runs_when_the_process_ends_counts_as_ended(node: Node) -> None:
+    """Its plugin is left to finish; no other adapter runs the delete again."""
+    node.plugins(a='[ "$state" = delete ] && hold; answer')
+    node.wait(node.create("c1"))
+    delete = node.delete("c1")
+    node.hear("a delete c1 holds")
+    owed = partial(node.turns.directory.names, "+", is_alone=True)
+    node.serving.ledger.write_now()
+    assert owed(), "as if it were killed"
+    node.serving.end()
+    assert not owed()
+    node.release("a")
+    node.wait(delete)
 
 
 @pytest.fixture

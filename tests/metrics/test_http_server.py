@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import os
 import resource
 import socket
 import sys
@@ -173,25 +172,24 @@ def test_what_is_not_read_ends_with_the_server(loop: SteppedLoop, tmp_path: Path
 
 def test_without_a_descriptor_for_one_more_the_loop_rests(connect: Connect, loop: SteppedLoop) -> None:
     turns = count()
-    ready, written = os.pipe()
-    os.write(written, b"x")
-    loop.watch(ready, lambda: next(turns))
-    client = connect()
-    client.socket.send(GET)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
-    try:
-        loop.until(lambda: next(turns) > 10)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    loop.until(lambda: next(turns) > 30)
-    with pytest.raises(BlockingIOError):
-        client.socket.recv(1)
-    loop.advance(PAUSE)
-    assert client.read() == OK
-    loop.unwatch(ready)
-    os.close(ready)
-    os.close(written)
+    ready, written = socket.socketpair()
+    with ready, written:
+        written.send(b"x")
+        loop.watch(ready.fileno(), lambda: next(turns))
+        client = connect()
+        client.socket.send(GET)
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+        try:
+            loop.until(lambda: next(turns) > 10)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        loop.until(lambda: next(turns) > 30)
+        with pytest.raises(BlockingIOError):
+            client.socket.recv(1)
+        loop.advance(PAUSE)
+        assert client.read() == OK
+        loop.unwatch(ready.fileno())
 
 
 # ---- addresses
@@ -199,22 +197,26 @@ def test_without_a_descriptor_for_one_more_the_loop_rests(connect: Connect, loop
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_it_listens_at_an_address_and_refuses_one_that_is_taken(loop: SteppedLoop, host: str) -> None:
-    with socket.socket(family_of(host)) as other:
+    with socket.socket(family_of(host)) as held:  # it keeps the port from others, and does not listen
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            other.bind((host, 0))
+            held.bind((host, 0))
         except OSError as error:
             pytest.skip(f"this machine has no address {host}: {error}")
-        port = other.getsockname()[1]
-        other.listen()
+        port = held.getsockname()[1]
         listen = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        with pytest.raises(OSError, match="Address already in use"):
-            HttpServer(loop, listen, {})
-    server = HttpServer(loop, listen, {"/page": lambda: Response(HTTPStatus.OK, b"hello\n")})
-    client = Client(loop, (host, port))
-    client.send(GET)
-    assert client.read() == OK
-    client.socket.close()
-    server.close()
+        with socket.socket(family_of(host)) as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            other.bind((host, port))
+            other.listen()
+            with pytest.raises(OSError, match="Address already in use"):
+                HttpServer(loop, listen, {})
+        server = HttpServer(loop, listen, {"/page": lambda: Response(HTTPStatus.OK, b"hello\n")})
+        client = Client(loop, (host, port))
+        client.send(GET)
+        assert client.read() == OK
+        client.socket.close()
+        server.close()
 
 
 def test_only_the_socket_of_a_killed_adapter_is_replaced(loop: SteppedLoop, tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ async def test_a_handler_that_holds_the_loop_up_is_named(
         caplog.clear()
         async with host.joined(plugin(start_container=handler)) as peer:
             assert (await peer.call("StartContainer")).code == Code.OK
-        assert ("start_container has blocked the loop for 0.0 s" in caplog.text) == (limit == 0)
+        assert ("start_container has blocked the loop for " in caplog.text) == (limit == 0)
 
 
 @hosted
@@ -143,8 +143,7 @@ async def test_run_names_late_handlers_and_runs_coroutines(host: Host, caplog: p
         async with host.joined(made, serving=serving) as peer:
             for method, timeout in (("StartContainer", OVER), ("StopContainer", LIMIT)):
                 assert (await peer.call(method, timeout=timeout)).code == Code.OK
-    said = "start_container has taken 0.0 s, longer than the runtime waits"
-    assert len([record for record in caplog.records if said in record.getMessage()]) == 2
+    assert len(re.findall(r"start_container has taken [\d.]+ s, longer than the runtime waits", caplog.text)) == 2
 
 
 ROOT = Path(__file__).parents[2] / "adapter"

@@ -6,8 +6,10 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import resource
 import select
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -29,7 +31,7 @@ def open_descriptors() -> set[str]:
 
 
 def state() -> dict[str, Any]:
-    """Returns what the command changes of the process that it runs in."""
+    """Returns what a test, or the command, may change of the process that it runs in."""
     log, numbers = logging.getLogger(), signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
     return {
         "directory": os.getcwd(),
@@ -37,6 +39,11 @@ def state() -> dict[str, Any]:
         "collector": gc.isenabled(),
         "log": (log.level, [*log.handlers]),
         "signals": {number: signal.getsignal(number) for number in numbers},
+        "blocked signals": signal.pthread_sigmask(signal.SIG_BLOCK, ()),
+        "limits": [
+            resource.getrlimit(of) for of in (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_AS)
+        ],
+        "threads": {*threading.enumerate()},
     }
 
 

@@ -185,6 +185,9 @@ def test_both_samples_have_the_same_reader() -> None:
 @example("- a: b # c\n-\n- - d\n  - e\n- # f\n  g: h")
 @example('- "a # b": [ c d,\n  -1 ]')
 @example("- a\n -b")
+@example("[a?]")
+@example("[a:?b]")
+@example("{a\n: b}")
 @given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
 def test_what_is_understood_is_understood_as_pyyaml_does(text: str) -> None:
     try:

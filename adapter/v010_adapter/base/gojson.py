@@ -230,10 +230,7 @@ def plain(value: Any) -> Any:
     Of members with the same key the last counts. A whole number is an int, `1024.0` too. Raises ValueError for a value
     with more than a hundred levels, because callers recurse, and for a number with more than a thousand digits.
     """
-    try:
-        return _plain(value, MAX_PLAIN_DEPTH)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
+    return _plain(value, MAX_PLAIN_DEPTH)
 
 
 def _plain(value: Any, levels: int) -> Any:

@@ -109,9 +109,11 @@ def wrapped(line: str, room: int, more: int = INDENT) -> list[str]:
     """
     if width_of(line) <= room:
         return [line]
-    indent = " " * min(len(line) - len(line.lstrip(" ")) + more, room // 2)
-    lines, last = [], ""
-    for word in re.findall(" *[^ ]+", line):
+    words = line.lstrip(" ")
+    leading = min(len(line) - len(words), room // 2)
+    indent = " " * min(leading + more, room // 2)
+    lines, last = [], " " * leading
+    for word in re.findall(" *[^ ]+", words):
         rest = room - width_of(last)
         is_too_wide = width_of(word.lstrip(" ")) > room - len(indent)
         if last.strip(" ") and width_of(word) > rest and not (is_too_wide and rest > room // 2):
