@@ -154,7 +154,10 @@ def test_a_plugin_that_is_not_told_of_the_end_of_pods(plugins: Plugins) -> None:
     assert (verdict.result, verdict.came) == (Result.DOES_NOT_APPLY, "the plugin is not subscribed to the events")
 
 
-def test_a_refused_configuration_is_no_unknown_event(plugins: Plugins) -> None:
+def test_a_refused_configuration_is_no_unknown_event_and_an_unknown_event_no_refused_configuration(
+    plugins: Plugins,
+) -> None:
+    assert of(judged(plugins, sound(BROKEN["known-events"])), "takes-configuration").result is Result.HOLDS
     refuses = 'if method == "Configure": raise CallError(2, "invalid plugin events in my configuration")'
     assert named(judged(plugins, sound(refuses))) == ["takes-configuration"]
 

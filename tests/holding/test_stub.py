@@ -291,6 +291,16 @@ def test_a_container_is_held_once(holds: Holds, created: Callable[..., Created],
     assert container.runs()
 
 
+def test_what_another_program_holds_can_be_held_after_that(holds: Holds, created: Callable[..., Created]) -> None:
+    container = created()
+    aside = container.directory / evidence.ASIDE
+    aside.touch()
+    assert missing(holds, container.request.container) is Missing.ALREADY_HELD
+    aside.unlink()
+    holds.hold(container.request.container, timeout=LIMIT)
+    assert container.is_held
+
+
 def test_a_directory_that_others_may_write_to_is_not_touched(holds: Holds, created: Callable[..., Created]) -> None:
     container = created()
     directory = container.directory

@@ -20,7 +20,7 @@ from nri.plugin import RESERVE
 from v010_adapter.events import serving
 from v010_adapter.legacy import create_answer, request, update_answer
 from v010_adapter.legacy.answer import AnswerBuilder
-from v010_adapter.oci import spec
+from v010_adapter.oci import sizes, spec
 from v010_adapter.programs import apart
 from v010_adapter.programs.children import children
 
@@ -132,6 +132,15 @@ def test_that_is_so_if_the_next_plugin_gets_the_whole_container_and_the_first_wh
         ("create", False), ("delete", False)
     ]  # fmt: skip
     assert [(got["state"], "mounts" in got["spec"]) for got in node.requests("b")] == [("delete", True)]
+
+
+def test_an_update_that_no_kernel_takes_fails_before_a_plugin_runs(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizes, "MAX_ELEMENTS", 3)
+    configured(node, "UpdateContainer", plugins="a", fail_create=True).plugins(a="answer")
+    many = api.LinuxResources(unified={str(number): "1" for number in range(4)})
+    update = api.UpdateContainerRequest(pod=a_pod(), container=a_container("c1"), linux_resources=many)
+    refused = "plugin: a: linux.resources.unified: 4 elements, at most 3"
+    assert (outcome(node, node.handle("UpdateContainer", update)), node.runs) == (refused, [])
 
 
 WHERE = pytest.mark.parametrize("where", ["request", "result"])
