@@ -254,7 +254,7 @@ def test_help_has_one_line_for_each_command_and_each_explains_itself_as_wide_as_
         assert len(said(capsys, *name.split(), "-h").splitlines()) <= len(narrow.splitlines())
 
 
-def test_each_flag_is_shown_once_each_help_has_examples_and_commands_come_first(
+def test_each_flag_is_shown_once_with_its_text_each_help_has_examples_and_commands_come_first(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -265,6 +265,10 @@ def test_each_flag_is_shown_once_each_help_has_examples_and_commands_come_first(
         assert len(spellings) == len(set(spellings)), text
         assert name in ("help", "version") or "\nexamples:\n  " in text, name
         assert said(capsys, "help", name) == text
+        with monkeypatch.context() as wide:
+            wide.setenv("COLUMNS", "1000")
+            texts = re.findall(r"^  -.*?  +(.+)", said(capsys, name, "-h"), re.MULTILINE)
+        assert len(flags) == len(texts) == len(set(texts)), "each flag has a text of its own"
     whole = said(capsys, "-h")
     assert whole == said(capsys, "help")
     assert whole.index("commands:") < whole.index("options:")

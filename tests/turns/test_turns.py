@@ -527,6 +527,8 @@ def test_who_joins_sees_that_one_without_room_for_the_file_has_joined(
             assert not first.turns.look()
         assert owners_in(str(state)) == [None]
         second = start(joined=False)
+        second.turns.look()
+        assert owners_in(str(state)) == [None], "the second one has not joined"
         assert second.turns.has_others
         assert first.turns.lock("pod", "c1")
         assert not second.turns.lock("pod", "c1")
