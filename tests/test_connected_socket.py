@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from unittest.mock import Mock
 
 import pytest
 
 from v010_adapter.base.connected_socket import ConnectedSocket
+from v010_adapter.base.loop import READ
 
 from .rig.loop import SteppedLoop
 
@@ -48,7 +50,11 @@ def session(loop: SteppedLoop) -> Iterator[Session]:
     session.runtime.close()
 
 
-def test_a_runtime_that_reads_late_is_heard_and_gets_everything_in_order(loop: SteppedLoop, session: Session) -> None:
+def test_a_runtime_that_reads_late_is_heard_and_gets_everything_in_order(
+    loop: SteppedLoop, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modify = Mock(wraps=loop.modify)
+    monkeypatch.setattr(loop, "modify", modify)
     session.trunk.write(MUCH)
     session.trunk.write(b"and this")
     session.report_sent()
@@ -57,6 +63,7 @@ def test_a_runtime_that_reads_late_is_heard_and_gets_everything_in_order(loop: S
     assert session.reports == []
     assert session.read(len(MUCH) + 8) == MUCH + b"and this"
     assert session.reports == ["sent"]
+    assert modify.call_args.args[2] == READ, "the loop does not turn for a socket that can be written to"
 
 
 PART = b"x" * (1 << 20)

@@ -113,6 +113,11 @@ def test_a_validator_is_asked(plugins: Plugins) -> None:
     dies = f'{configure}\nif method == "ValidateContainerAdjustment" and message.plugins[0].name == "a": die()'
     failure = judged(plugins, sound(dies)).failures[0]
     assert (failure.rule.name, failure.sent[:27]) == ("answers-events", "ValidateContainerAdjustment")
+    dies_of_update = f"""{configure}
+if method == "CreateContainer":
+    return api.CreateContainerResponse(update=[api.ContainerUpdate(container_id="x")]).SerializeToString()
+if method == "ValidateContainerAdjustment" and message.plugins[0].name == "a" and message.update: die()"""
+    assert named(judged(plugins, sound(dies_of_update))) == ["answers-events"]
 
 
 VALIDATES = """

@@ -21,6 +21,7 @@ def updating(node: Node, shares: int = 1024) -> Answer:
     asked = api.LinuxResources(cpu=api.LinuxCPU(shares=api.OptionalUInt64(value=shares)))
     made = container()
     made.linux.resources.CopyFrom(have)
+    made.linux.cgroups_path = "/mine"
     request = api.UpdateContainerRequest(pod=a_pod(), container=made, linux_resources=asked)
     answer = node.handle("UpdateContainer", request)
     node.wait(answer)
@@ -47,9 +48,20 @@ def test_a_plugin_can_change_what_is_asked_for(node: Node) -> None:
     assert (update.container_id, update.linux) == ("c1", linux)
 
 
+def test_what_stays_as_it_is_may_be_named(node: Node) -> None:
+    cpu = {"shares": 256}
+    configured(node, "UpdateContainer").plugins(
+        a=saying(spec={"cgroupsPath": "/mine", "linux": {"resources": {"cpu": cpu}}})
+    )
+    [update] = updating(node).reply.update
+    assert update.linux.resources.cpu.shares.value == cpu["shares"]
+
+
 NOT_AT_UPDATES = [
     ({"spec": {"process": {"env": ["A=2"]}}}, "process: only linux.resources"),
     ({"spec": {"linux": {"cgroupsPath": "/x"}}}, "linux.cgroupsPath: only linux.resources"),
+    ({"spec": {"cgroupsPath": "/x"}}, "linux.cgroupsPath: only linux.resources"),
+    ({"spec": [1]}, "spec: a wrong value: an array instead of an object"),
     ({"spec": {"linux": {"": 1}}}, 'linux."": only linux.resources'),
     ({"adjust": []}, "adjust: only linux.resources"),
     ({"spec": {"": 1, "linux": []}}, "linux: a wrong value: an array instead of an object"),

@@ -258,3 +258,11 @@ def test_updates_go_out_in_as_many_calls_as_their_size_needs_in_their_order() ->
         assert [each for call in calls for each in call] == updates(*sizes)
         assert all(calls)
         assert 1 < len(calls) <= 2 + sum(sizes) * 2 // (3 * MIB)
+
+
+def test_an_answer_to_updates_that_cannot_be_read_is_an_error() -> None:
+    runtime, done = Runtime(), []
+    runtime.stub.update_containers(updates(9), lambda failed, error: done.append((failed, str(error))))
+    runtime.answer(runtime.requests[0].stream_id, b"\xff")
+    [(failed, error)] = done
+    assert (failed, error[:36]) == ([], "undecodable UpdateContainersResponse")

@@ -36,6 +36,7 @@ class Client:
         try:
             connection.request("GET", path)
             response = connection.getresponse()
+            assert "text" in response.getheader("Content-Type", "")
             return response.status, response.read().decode()
         finally:
             connection.close()

@@ -172,6 +172,13 @@ def through_floats(value: Any) -> Any:
     return int(Decimal(repr(float(value)))) if type(value) is int and abs(value) < 1 << 70 else value
 
 
+def turned(value: Any) -> Any:
+    """The members of all objects in the opposite order."""
+    if isinstance(value, dict):
+        return {key: turned(value[key]) for key in reversed(value)}
+    return [turned(element) for element in value] if isinstance(value, list) else value
+
+
 def test_what_a_float_loses_is_no_change_and_hides_no_change_beside_it() -> None:
     assert through_floats([UNLIMITED, LARGEST]) == [9223372036854772000, 18446744073709552000]
     for what, spec in LARGE.items():
@@ -180,6 +187,7 @@ def test_what_a_float_loses_is_no_change_and_hides_no_change_beside_it() -> None
         resources = spec["linux"]["resources"]
         assert not resources_to(resources, rounded["linux"]["resources"]).ByteSize(), what
         assert not adjustment(spec, rounded).ByteSize(), what
+        assert not adjustment(spec, turned(rounded)).ByteSize(), what
         assert merged(spec, rounded) == spec, what
         rounded["process"]["oomScoreAdj"] = 7
         rounded["process"]["rlimits"].insert(0, {"type": "RLIMIT_CORE", "hard": 1, "soft": 1})
