@@ -58,7 +58,7 @@ def test_the_command_prints_json_and_junit(plugins: Plugins, simulate: Simulate)
     crio = [name.replace("/", " ") for name in played if name.startswith("cri-o")]
     assert failed == [(name, "lets-pods-stop", "error 2: no") for name in crio]
     assert len([line for line in lines if "rule" in line]) == len(RULES) * len(played)
-    assert [line["runtime"].replace(" ", "/", 1) for line in lines if line.get("note") == "time"] == played
+    assert len([line for line in lines if line.get("note") == "time"]) == len(played)
     code, out = simulate.text("-contract", "-plugin", path, "-runtime", WITH_CRIO, "-o", "junit")
     (suite,) = ElementTree.fromstring(out)  # noqa: S314 - it is our own
     assert (code, suite.get("tests"), suite.get("failures")) == (1, str(len(RULES)), "1")

@@ -17,6 +17,8 @@ from v010_adapter.hooks.match import Matcher
 from v010_adapter.host import trust
 from v010_adapter.settings import HooksSettings
 
+from ..rig.waiting import tick
+
 PROGRAM = "/bin/sh"
 MANY = 1000
 """Turns of a loop that read all the files of a test."""
@@ -76,6 +78,7 @@ class Scene:
     def play(self, steps: str) -> None:
         for step in steps.split("; "):
             word, *arguments = step.split(" ")
+            tick()
             try:
                 getattr(self, word)(*arguments)
             except BaseException as error:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import logging
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from v010_adapter.host import paths
 
+from ..rig.waiting import tick
 from .hookdirs import PROGRAM, Scene, in_force, later, opened, problems, text, unread
 
 
@@ -75,9 +77,28 @@ def test_a_file_read_in_the_tick_of_its_change_is_read_again_however_its_status_
     assert in_force(directories) == {"x.json": version}
 
 
+def test_a_file_counts_by_the_time_before_it_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process may have been stopped since: what has changed meanwhile may have the same status."""
+    path = tmp_path / "x.json"
+    path.write_bytes(text(1))
+    clock, read = [path.stat().st_ctime_ns], paths.read
+
+    def slowly(*of: Any) -> Any:
+        found = read(*of)
+        clock[0] += 10**9
+        return found
+
+    monkeypatch.setattr(paths, "version", lambda status: ())
+    monkeypatch.setattr(paths, "read", slowly)
+    directories = opened(tmp_path, now=lambda: clock[0])
+    path.write_bytes(text(2))
+    assert in_force(directories) == {"x.json": "2"}
+
+
 def test_a_change_that_leaves_size_and_times_counts_and_one_that_changes_no_hook_does_not(tmp_path: Path) -> None:
     directories = unread(tmp_path, now=later)
     for version in ("1", "2"):
+        tick()
         (tmp_path / "x.json").write_bytes(text(version))
         os.utime(tmp_path / "x.json", ns=(10**18, 10**18))
         assert in_force(directories) == {"x.json": version}

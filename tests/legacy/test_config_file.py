@@ -20,6 +20,7 @@ from v010_adapter.legacy.config import MAX_SIZE, ConfigFile
 
 from ..rig.node import Node
 from ..rig.processes import open_descriptors
+from ..rig.waiting import tick
 from .scenarios import done, logged
 
 TYPES = '{"version":"0.1","plugins":[%s]}'
@@ -41,6 +42,7 @@ class Disk(NamedTuple):
 
     def write(self, text: str | bytes) -> None:
         """Rewrites it in place."""
+        tick()
         self.path.write_bytes(text.encode() if isinstance(text, str) else text)
 
     def types(self) -> list[str]:
@@ -120,6 +122,22 @@ def test_a_file_is_read_again_until_it_is_older_than_50_ms(disk: Disk, age: int,
     assert len(disk.reads) == reads
 
 
+def test_a_file_counts_by_the_time_before_it_was_read(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process may have been stopped since: what has changed meanwhile may have the same status."""
+    read = v010_adapter.legacy.config.read
+
+    def slowly(*of: Any) -> Any:
+        found = read(*of)
+        disk.now[0] += SECOND
+        return found
+
+    monkeypatch.setattr(v010_adapter.legacy.config, "read", slowly)
+    disk.write(naming("a"))
+    disk.later(0)
+    assert disk.types() == disk.types() == ["a"]
+    assert len(disk.reads) == 2
+
+
 @pytest.mark.parametrize("newer", ["st_mtime_ns", "st_ctime_ns"])
 def test_the_younger_of_both_times_decides_whether_a_file_has_settled(disk: Disk, newer: str) -> None:
     """`touch -d`, `cp -p` and `mv` leave an old mtime on a file that is just being installed."""
@@ -132,14 +150,16 @@ def test_the_younger_of_both_times_decides_whether_a_file_has_settled(disk: Disk
     assert len(disk.reads) == 2
 
 
-@pytest.mark.parametrize("field", ["st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns"])
+IDENTITY = ("st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns", "st_mode", "st_uid", "st_gid")
+
+
+@pytest.mark.parametrize("field", IDENTITY)
 def test_each_part_of_a_files_identity_counts(disk: Disk, monkeypatch: pytest.MonkeyPatch, field: str) -> None:
     disk.write(naming("a"))
     disk.later()
     disk.types()
     real = disk.path.stat()
-    names = ("st_dev", "st_ino", "st_size", "st_mode", "st_mtime_ns", "st_ctime_ns")
-    changed = SimpleNamespace(**{name: getattr(real, name) + (name == field) for name in names})
+    changed = SimpleNamespace(**{name: getattr(real, name) + (name == field) for name in IDENTITY})
     pretend(monkeypatch, stat=lambda path: changed)
     disk.types()
     assert len(disk.reads) == 2

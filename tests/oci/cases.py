@@ -114,6 +114,9 @@ ZERO: dict[str, Spec] = {
 }
 
 
+_MOST = (1 << 64) - 1
+
+
 def normal(value: Any, key: str = "", parent: str = "") -> Any:
     """Returns what a specification says: without what is empty, with lists whose order means nothing sorted."""
     if isinstance(value, dict):
@@ -127,7 +130,8 @@ def normal(value: Any, key: str = "", parent: str = "") -> Any:
         if key == "env" or (elements and all(_by_name(key, parent, v) for v in value)):
             return sorted(elements, key=as_text)
         return elements
-    return value
+    # "No limit", which a tool has rounded up.
+    return _MOST if type(value) is int and _MOST < value < 1 << 65 and float(value) == float(_MOST) else value
 
 
 def _filled(key: str, element: Spec) -> Spec:

@@ -19,7 +19,7 @@ from v010_adapter.oci.resources import resources_from
 from v010_adapter.oci.spec import adjustment, apply, resources_to
 from v010_adapter.oci.values import Spec
 
-from .cases import CHANGES, FULL, Path, as_text, copied, edited, must_have_a_row, normal
+from .cases import CHANGES, FULL, Path, as_text, copied, edited, must_have_a_row, normal, put
 from .edits import ANY, BAD_EDITS, GOOD_EDITS, SPECS, Edit, after
 
 thorough = settings(deadline=None, max_examples=250, suppress_health_check=[HealthCheck.too_slow])
@@ -29,6 +29,7 @@ ANYTHING = st.builds(add, st.lists(BAD_EDITS, min_size=1, max_size=3), st.lists(
 
 @given(before=SPECS, edits=MANY | ANYTHING)
 @settings(parent=thorough, max_examples=900)
+@example(before=FULL, edits=[lambda spec: put(spec, ("linux", "resources", "cpu", "shares"), 1 << 64)])
 def test_any_edit_is_expressed_or_refused_by_a_row_of_the_table(before: Spec, edits: list[Edit]) -> None:
     wanted = after(before, edits)
     texts = as_text(before), as_text(wanted)

@@ -68,6 +68,19 @@ def until(met: Callable[[], T], what: str) -> T:
     return found
 
 
+def tick() -> None:
+    """Waits until what changes has another time than what has changed before: on old kernels, times stand still for a
+    few milliseconds."""
+    with open(os.memfd_create("clock"), "wb", buffering=0) as clock:
+
+        def now() -> int:
+            clock.write(b"x")
+            return os.fstat(clock.fileno()).st_ctime_ns
+
+        before = now()
+        until(lambda: now() != before, "files have another time")
+
+
 @contextmanager
 def unlimited() -> Iterator[None]:
     """For what is built once on a machine, by whichever test needs it first: its time is not the test's."""

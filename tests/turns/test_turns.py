@@ -294,6 +294,16 @@ def test_an_event_that_failed_after_the_time_was_up_here_is_over(start: Start) -
     assert first.turns.take(again) is MINE, "it has come again"
 
 
+def test_an_event_that_failed_as_a_repeat_is_over_for_those_whose_time_was_up_before(start: Start) -> None:
+    first, second, third = start(), start(), start()
+    assert first.begins()[1] is MINE
+    late = second.turns.turn("StartContainer", "pod", "c1", second.clock(), timeout=1.5)
+    first.die()
+    assert third.serves(state=NoteState.FAILED) is REPEAT
+    assert second.turns.take(late) is PAST
+    assert second.turns.take(second.comes()) is MINE, "it has come again"
+
+
 def test_an_end_that_was_read_too_late_is_not_noted_over_the_next_life(start: Start) -> None:
     first, second, third = start(), start(), start()
     quiet = second.clock()

@@ -30,8 +30,8 @@ An adapter writes BEGUN before it works, and ANSWERED or FAILED after its answer
 answer, and after one that nobody hears, the note stays BEGUN, by fact 1. An answer is in time if it was sent before
 `Turn.deadline`. That is earlier than the runtime's deadline by at most `SHORT_WAIT` of the loop, or by at most the
 duration of a stop of this process. If the time of an event is up before its turn, the adapter writes ANSWERED all the
-same, and works on. A note has the time at which its event came to the adapter that began it first. A note never
-replaces a younger note of the same id.
+same, and works on. A note has the time at which its event came to the adapter that began it first; if it is FAILED, to
+the adapter that wrote it. A note never replaces a younger note of the same id.
 
 A note is for this event if it has the same method and id, and is younger than `Turn.floor`. A note counts as LATER if
 it is for a later event, which is so if it has the same id, another method, and is younger than `Turn.later`. It also
@@ -125,7 +125,7 @@ class Note(NamedTuple):
     """The last event of an id that an adapter has begun."""
 
     at: float
-    """When the first adapter began it."""
+    """When the event came to the adapter that began it first, or that failed it."""
     by: str
     state: NoteState
     name: str
@@ -162,8 +162,8 @@ class Turn:
     """An event at this adapter."""
 
     __slots__ = (
-        *("answer", "at", "deadline", "fate", "floor", "id", "is_begun", "is_late", "is_sent", "later", "method"),
-        *("pod", "quiet_at"),
+        *("answer", "at", "came", "deadline", "fate", "floor", "id", "is_begun", "is_late", "is_sent", "later"),
+        *("method", "pod", "quiet_at"),
     )
 
     def __init__(
@@ -187,8 +187,8 @@ class Turn:
         """Until then, at least, the runtime waits for the answer, unless it closes the connection."""
         self.is_late = False
         """Whether it was read here too late, after other adapters have got it."""
-        self.at = at
-        """When the event came to the adapter that has begun it first."""
+        self.at = self.came = at
+        """When the event came to the adapter that has begun it first, and when it came here."""
         self.fate: Fate | None = None
         """Set when the turn has come."""
         self.is_begun = False
@@ -467,9 +467,10 @@ class Turns:
 
     def _write(self, turn: Turn, state: NoteState) -> None:
         """Notes the state of an event, unless a note of its id is there that is younger, or perhaps is."""
-        place, note = _place(turn), Note(turn.at, self._me, state, turn.name)
+        begun = turn.came if state is NoteState.FAILED else turn.at  # see `Note.counted_for`
+        place, note = _place(turn), Note(begun, self._me, state, turn.name)
         there = Note.parse(self._file.read(place))
-        at = turn.quiet_at if turn.is_late else turn.at  # else it would hide a later event that is begun elsewhere
+        at = turn.quiet_at if turn.is_late else begun  # else it would hide a later event that is begun elsewhere
         if there is None or there.id != note.id or not at < there.at <= self._clock():
             self._file.write(place, note.encode())
 

@@ -69,9 +69,12 @@ def _places(path: str, root: str, *, follow: bool = True) -> Iterator[str]:
 
 
 version: Callable[[os.stat_result], tuple[int, ...]] = attrgetter(
-    "st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns"
+    "st_dev", "st_ino", "st_mode", "st_uid", "st_gid", "st_size", "st_mtime_ns", "st_ctime_ns"
 )
-"""Returns the version of a file, given its status: the part that changes with the file."""
+"""Returns the version of a file, given its status: the part that changes with the file. The last part is its ctime.
+
+Before Linux 6.13, the times stand still for up to 10 ms: mode and owner change in any case.
+"""
 
 
 def version_at(path: str) -> tuple[int, ...]:

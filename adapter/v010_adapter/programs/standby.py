@@ -97,9 +97,10 @@ class _Crew:
         """What the log has a line of."""
         self._search = program.environ.get("PATH", os.defpath)
         self._files = programs_namespace.call(list, paths.executed_files(program.path, self._search))
+        begun = time.time_ns()
         self._versions = self._look()
-        now = time.time_ns()
-        self.is_stable = not any(0 <= now - version[-1] <= paths.TIMESTAMP_STEP for version in self._versions)
+        young = range(begun - paths.TIMESTAMP_STEP, time.time_ns() + 1)
+        self.is_stable = not any(version[-1] in young for version in self._versions)
         """Whether a change of the files from now on shows in their status. It does if the clock has gone back since."""
 
     def is_current(self) -> bool:

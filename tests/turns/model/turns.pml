@@ -88,7 +88,7 @@ byte an[N*E];   /* 0 no 1 sent, not noted 2 over */
 byte ansok[N*E];/* the answer: 1 ok 2 failure */
 bool intime[N*E], emp[N*E], he[N*E], inb[N*E], tout[N*E], heard[N*E];
 byte fate[N*E]; /* 0 none 1 MINE 2 REPEAT 3 DONE 4 PAST */
-byte flo[N*E], lat[N*E], at[N*E], qui[N*E], toat[N*E];
+byte flo[N*E], lat[N*E], at[N*E], came[N*E], qui[N*E], toat[N*E];
 bool readlate[N*E];
 /* the runtime */
 byte ev=NONE, asked=NONE; byte living=NONE; bool evfail[E], over=0; byte begun[LIVES], ended[LIVES];
@@ -111,6 +111,8 @@ byte kills=KILLS, stops=STOPS, losses=LOSSES;
 #define BEFORE(a_,e_,t_) (readlate[X(a_,e_)] -> qui[X(a_,e_)] : (t_))
 #endif
 #define writenote(e_,t_,a_,s_) if :: YOUNGER(BEFORE(a_,e_,t_)) -> skip :: else -> n_ev=e_; n_at=t_; n_by=a_; n_st=s_ fi
+/* a failure is noted with the time at which its event came here: it is over for those whose time was up by then */
+#define SENT(a_,e_) (ansok[X(a_,e_)]==1 -> at[X(a_,e_)] : came[X(a_,e_)])
 /* st: what the note of another adapter tells a: 0 none 1 BEGUN 2 ANSWERED 3 FAILED 4 LATER */
 inline noteof(a_,e_) {
   st=0;
@@ -174,7 +176,7 @@ proctype Adapter(byte a) {
   /* reads the next event */
   :: atomic { alive[a] && !stopped[a] && !(NOINB(a)) ->
      e=0; do :: !inb[X(a,e)] -> e++ :: else -> break od;
-     inb[X(a,e)]=0; clk++; at[X(a,e)]=clk; printf("A%d reads %d at %d, timed out %d, conn %d\n",a,e,clk,tout[X(a,e)],conn[a]);
+     inb[X(a,e)]=0; clk++; at[X(a,e)]=clk; came[X(a,e)]=clk; printf("A%d reads %d at %d, timed out %d, conn %d\n",a,e,clk,tout[X(a,e)],conn[a]);
      qui[X(a,e)]=(wasst[a] -> qst[a] : clk-1);
      late=tout[X(a,e)];
      if :: wasst[a] && !late -> if :: late=1 :: skip fi :: else fi;
@@ -244,7 +246,7 @@ proctype Adapter(byte a) {
            if
            :: fate[X(a,f)]<=2 ->
               if :: st==1 && fate[X(a,f)]==2 -> at[X(a,f)]=n_at :: else fi;
-              writenote(f,at[X(a,f)],a,(an[X(a,f)]==2 && intime[X(a,f)] -> (ansok[X(a,f)]==1 -> 2 : 3) : 1));
+              writenote(f,(an[X(a,f)]==2 && intime[X(a,f)] -> SENT(a,f) : at[X(a,f)]),a,(an[X(a,f)]==2 && intime[X(a,f)] -> (ansok[X(a,f)]==1 -> 2 : 3) : 1));
               if :: an[X(a,f)]<2 -> he[X(a,f)]=1; lc++ :: else fi
            :: else
            fi
@@ -362,7 +364,7 @@ proctype Adapter(byte a) {
 #ifdef ERASE
               if :: ansok[X(a,e)]==2 -> n_by=NONE; n_ev=NONE; n_st=0; n_at=0 :: else -> writenote(e,at[X(a,e)],a,2) fi
 #else
-              writenote(e,at[X(a,e)],a,(ansok[X(a,e)]==1 -> 2 : 3))
+              writenote(e,SENT(a,e),a,(ansok[X(a,e)]==1 -> 2 : 3))
 #endif
            :: else
            fi;
@@ -373,7 +375,7 @@ proctype Adapter(byte a) {
            :: sh ->
               noteof(a,e);
               if :: st==1 -> at[X(a,e)]=n_at; fate[X(a,e)]=2 :: else fi;
-              if :: st==0 || st==1 -> writenote(e,at[X(a,e)],a,(ansok[X(a,e)]==1 -> 2 : 3)) :: else fi
+              if :: st==0 || st==1 -> writenote(e,SENT(a,e),a,(ansok[X(a,e)]==1 -> 2 : 3)) :: else fi
            :: else
            fi
         :: else
