@@ -41,8 +41,8 @@ settings.register_profile("first", settings.get_profile("timeless"), phases=[Pha
 settings.load_profile("timeless")
 SEED = int(os.environ.setdefault("TEST_SEED", str(random.SystemRandom().randrange(1 << 32))))
 """The workers, which inherit the environment, have the same."""
-for name in ("COLUMNS", "NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID"):
-    os.environ.pop(name, None)  # commands print as wide as a test says; OCI runtimes speak to who has started the tests
+for name in ("COLUMNS", "NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID", "WATCHDOG_USEC"):
+    os.environ.pop(name, None)  # commands are as wide as a test says, and speak to who has started them, as runtimes do
 os.umask(0o022)  # the adapter warns of files that a group can write
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and its children do
 BRIEF = 12
