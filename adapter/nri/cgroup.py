@@ -56,7 +56,7 @@ def find_pid(cgroups_path: str, root: str = ROOT) -> int:
         for procs in (f"{directory}/cgroup.procs", f"{directory}/container/cgroup.procs"):
             pids = _pids(procs)
             if pids:
-                return min(pids, key=lambda pid: start_time(pid) or _NEVER)
+                return min(pids, key=_order)
     return 0
 
 
@@ -94,12 +94,23 @@ def _pids(path: str) -> list[int]:
         return []
 
 
-def start_time(pid: int) -> int:
-    """Returns when a process started, in clock ticks since boot; 0 if it has ended."""
+def _order(pid: int) -> int:
+    """Returns when a process started. One of which that is unknown comes behind these, and one that has ended last."""
+    started = start_time(pid)
+    return _NEVER - 1 if started is None else started or _NEVER
+
+
+def start_time(pid: int) -> int | None:
+    """Returns when a process started, in clock ticks since boot; 0 if it has ended.
+
+    None is unknown: the kernel has not told it, for want of descriptors or memory. Such a process may live.
+    """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             # Field 2, the name in brackets, may contain anything: the fields are counted from the last bracket.
             state, *fields = file.read().rpartition(b")")[2].split()
             return 0 if state in {b"Z", b"X"} else int(fields[18])  # field 3, a zombie or dead; field 22
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return 0
+    except OSError:
+        return None

@@ -153,6 +153,27 @@ def test_status_shows_what_is_held_since_when_and_how_holds_have_ended(begun: Be
     assert (holds["held"], sum(holds["times"]["let_go"]["counts"])) == ([], 1)
 
 
+def test_a_keeper_that_is_stopped_is_killed_and_the_next_one_lets_the_container_go(
+    node: Machine, begun: Begin, created: Make
+) -> None:
+    node.shared_state = "state"
+    daemon, gate, first = begun(when='"id":"c1"')
+    [keeper] = keepers(node.path / "state")
+    os.kill(keeper, signal.SIGSTOP)
+    gate.let_on()
+    try:
+        gone(keeper)
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(keeper, signal.SIGCONT)
+    assert first.runs()
+    daemon.logged(f"WARNING the keeper of holds, process {keeper}, does not answer: it is killed")
+    daemon.logged("INFO create of container default/web/c1 (c1): after it was held for", "it starts")
+    second = created(daemon, "c2")
+    assert second.start().error == ""
+    assert second.runs()
+
+
 def test_an_adapter_ends_the_holds_of_one_that_was_killed_with_its_keeper_before_it_connects(
     node: Machine, begun: Begin
 ) -> None:

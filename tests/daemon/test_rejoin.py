@@ -15,7 +15,7 @@ from nri.errors import RegistrationError
 from nri.wire import Code
 from v010_adapter.cli import command_line, systems
 
-from ..rig.daemon import Daemon
+from ..rig.daemon import Daemon, spawn
 from ..rig.machine import Machine, listening, patched, start, stop
 from ..rig.screen import at_terminal
 from ..rig.waiting import LIMIT
@@ -105,6 +105,35 @@ def test_a_bug_ends_the_connection_and_is_told_with_its_traceback(node: Machine)
     assert "ERROR a bug: the connection with the runtime cannot go on" in said
     assert "\n    ZeroDivisionError: division by zero\n" in said
     assert "ERROR a bug: division by zero" in said
+
+
+@pytest.mark.parametrize(
+    ("owner", "function"),
+    [("v010_adapter.daemon.adapter.Adapter", "end_left_holds"), ("v010_adapter.events.serving.Serving", "__init__")],
+)
+def test_a_bug_at_a_joining_is_told_and_the_adapter_joins_anew(
+    node: Machine, listen: Listen, owner: str, function: str
+) -> None:
+    """Here once, as when there are no descriptors for a moment. Else it would be joined, and serve nothing."""
+    module, name = owner.rsplit(".", 1)
+    command = patched(
+        f"settings.DEFAULT_PATH = {str(node.file(runtime={'socket': str(node.path / 'nri.sock')}))!r}",
+        f"from {module} import {name}",
+        f"whole = {name}.{function}",
+        f"def fails(*_): {name}.{function} = whole; raise OSError(24, 'Too many open files')",
+        f"{name}.{function} = fails",
+    )
+    daemon = spawn(command, {"PATH": os.defpath, **node.state()}, {})
+    node.daemons.append(daemon)
+    listener = listen()
+    if function == "__init__":
+        daemon.accept(listener)
+        daemon.handshake()
+    daemon.logged("ERROR a bug: ")
+    daemon.accept(listener)
+    node.still_serves(daemon.handshake())
+    assert daemon.log
+    daemon.log.clear()  # the only one that may have a traceback
 
 
 def test_it_knows_the_process_of_its_runtime(node: Machine, listen: Listen) -> None:

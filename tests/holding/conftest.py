@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from nri.holding.holds import Holds
 
 from ..rig.brief import few
+from ..rig.waiting import until
 from .oci import RUNTIMES, OciRuntime, need
 
 
@@ -20,6 +24,27 @@ def oci(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OciRuntime]:
     runtime = OciRuntime(request.param, tmp_path)
     yield runtime
     runtime.clear()
+
+
+@pytest.fixture
+def stopped() -> Iterator[Callable[[int], None]]:
+    """Stops processes, as a debugger does; what is left of them goes on at the end of the test."""
+    with ExitStack() as stack:
+
+        def stop(pid: int) -> None:
+            process = os.pidfd_open(pid)
+            stack.callback(os.close, process)
+            stack.callback(go_on, process)
+            signal.pidfd_send_signal(process, signal.SIGSTOP)
+            stat = Path(f"/proc/{pid}/stat")
+            until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "the process is stopped")
+
+        yield stop
+
+
+def go_on(process: int) -> None:
+    with suppress(ProcessLookupError):
+        signal.pidfd_send_signal(process, signal.SIGCONT)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nri.cgroup import start_time
-from nri.holding import evidence
+from nri.holding import evidence, exchange
 from nri.holding.evidence import FIFO, Waiting, boot
 from nri.holding.exchange import Fifos
 
@@ -23,7 +23,7 @@ def test_a_start_of_runc_that_came_before_its_init_reads_no_end_of_file(tmp_path
     os.mkfifo(tmp_path / FIFO)
     its, pid = os.stat(tmp_path / FIFO), os.getpid()
     start = os.open(tmp_path / FIFO, os.O_RDONLY | os.O_NONBLOCK)
-    words = "c", pid, start_time(pid), boot(), str(tmp_path), "0", its.st_dev, its.st_ino
+    words = "c", pid, start_time(pid) or 0, boot(), str(tmp_path), "0", its.st_dev, its.st_ino
     fifos = Fifos(Waiting(*words, writes=True))
     try:
         fifos.exchange()
@@ -35,6 +35,18 @@ def test_a_start_of_runc_that_came_before_its_init_reads_no_end_of_file(tmp_path
         fifos.close()
     assert os.read(start, 1) == b""
     os.close(start)
+
+
+def test_an_init_that_lives_has_not_ended_because_it_is_unknown_when_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "start_time", lambda _: None)
+    ends = []
+    for of_boot in (boot(), "another"):
+        fifos = Fifos(Waiting("c", os.getpid(), 7, of_boot, str(tmp_path), "0", 0, 0, writes=True))
+        ends.append(fifos.is_ended)
+        fifos.close()
+    assert ends == [False, True]
 
 
 def test_the_parent_of_an_init_is_not_its_group() -> None:
@@ -52,8 +64,8 @@ class Crun:
         os.mkfifo(self.path)
         self.init = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
         its, pid = self.path.stat(), os.getpid()
-        words = directory.name, pid, start_time(pid), boot(), str(directory), str(self.init), its.st_dev, its.st_ino
-        self.fifos = Fifos(Waiting(*words, writes=False))
+        words = directory.name, pid, start_time(pid) or 0, boot(), str(directory), str(self.init)
+        self.fifos = Fifos(Waiting(*words, its.st_dev, its.st_ino, writes=False))
 
     @property
     def wakes(self) -> bool:

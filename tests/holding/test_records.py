@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 
 import pytest
 
+from nri.holding import keeper
+from nri.holding.keeper import Keeper
 from nri.holding.records import Records, decoded, encoded
 
 
@@ -38,6 +41,15 @@ def test_a_record_that_cannot_be_written_is_not_left(records: Records, monkeypat
         records.write("c1", {})
     monkeypatch.undo()
     assert records.ids() == []
+
+
+def test_the_hold_of_a_plugin_is_left_to_it_if_it_is_unknown_when_the_plugin_started(
+    records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.close(records.write("c1", {"owner": os.getppid(), "owner_started": 7, "until": math.inf}))
+    monkeypatch.setattr(keeper, "start_time", lambda _: None)
+    Keeper(-1, records.directory, os.getpid())._take_over()
+    assert records.ids() == ["c1"]
 
 
 def test_values_come_back_as_they_were_but_for_line_ends() -> None:

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import fcntl
 import os
+import resource
 import select
 import signal
+import socket
 import stat
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from nri import Context, Hold, HoldEnd, Missing, NotHeld, NRIError, Plugin, api
 from nri.cgroup import expand
 from nri.holding import evidence
-from nri.holding.holds import Holds
+from nri.holding.holds import Holds, KeeperProcess
 from nri.testing import Node
 from nri.testing import created as testing
 from nri.testing.created import Created
 
-from ..rig.waiting import LIMIT, until
+from ..rig.processes import gone
+from ..rig.waiting import LIMIT, limit, until
 
 
 class Holding(Plugin):
@@ -387,3 +393,166 @@ def test_a_keeper_that_was_killed_and_cannot_be_replaced_is_no_longer_listened_t
     with pytest.raises(NotHeld, match=Missing.NO_KEEPER.value):
         holds.look()
     assert (holds.keeper, holds.fileno()) == (0, -1)
+
+
+# ---- a keeper that does not answer
+
+Stop = Callable[[int], None]
+MANY = 300
+"""More messages than the kernel keeps for one who reads none."""
+
+
+def test_a_keeper_that_does_not_answer_is_replaced_and_its_other_holds_stay_in_force(
+    holds: Holds, created: Callable[..., Created], stopped: Stop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nri.holding.holds.NEXT", LIMIT)
+    containers = [created(id=id_) for id_ in ("let-go", "held", "short")]
+    for container, seconds in zip(containers, (90, 90, 0.2), strict=True):
+        holds.hold(container.request.container, limit=seconds, timeout=LIMIT)
+        container.start()
+    first, second, short = containers
+    held = {hold.id: hold for hold in holds.held()}
+    keeper = holds.keeper
+    stopped(keeper)
+    assert held["let-go"].let_go() is HoldEnd.LET_GO
+    gone(keeper)
+    assert first.runs()
+    assert not short.runs(), "its limit is that of the first keeper"
+    assert (second.is_held, held["held"].end) == (True, None)
+    assert held["held"].refuse() is HoldEnd.REFUSED
+    assert not second.runs()
+
+
+def test_a_keeper_that_reads_nothing_blocks_nobody(holds: Holds, stopped: Stop) -> None:
+    holds.start(LIMIT)
+    stopped(holds.keeper)
+    container = api.Container(id="c1", pid=os.getpid())
+    with limit("all requests are sent"):
+        for _ in range(MANY):
+            with pytest.raises(NotHeld, match=Missing.NO_KEEPER.value):
+                holds.hold(container, timeout=0)
+
+
+def test_a_keeper_that_does_not_answer_and_cannot_be_killed_is_asked_again_later(
+    holds: Holds, created: Callable[..., Created], stopped: Stop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    container = created()
+    held = holds.hold(container.request.container, timeout=LIMIT)
+    keeper = holds.keeper
+    stopped(keeper)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pidfd_open", Mock(side_effect=OSError(errno.EMFILE, "Too many open files")))
+        with limit("it is not asked for ever"), pytest.raises(NotHeld, match=Missing.NO_KEEPER.value):
+            held.let_go()
+    assert (container.is_held, holds.keeper) == (True, keeper)
+    os.kill(keeper, signal.SIGCONT)
+    until(lambda: held.end is not None, "the keeper has told of the end")
+    assert held.end is HoldEnd.LET_GO
+
+
+def test_a_keeper_that_is_killed_and_does_not_end_yet_is_not_ready(
+    holds: Holds, stopped: Stop, created: Callable[..., Created], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that waits for a disk."""
+    held = holds.hold(created().request.container, timeout=LIMIT)
+    stopped(holds.keeper)
+    with monkeypatch.context() as patch:
+        patch.setattr(signal, "pidfd_send_signal", Mock())
+        with pytest.raises(NotHeld, match=Missing.NO_KEEPER.value):
+            held.let_go()
+    assert (holds.keeper, holds.fileno() >= 0) == (0, True)
+
+
+def test_a_container_that_is_held_too_late_is_let_go_by_the_next_keeper(
+    holds: Holds, created: Callable[..., Created], stopped: Stop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one is killed before it reads that nobody waits for it."""
+    container = created()
+    holds.start(LIMIT)
+    keeper = holds.keeper
+    stopped(keeper)
+    send = KeeperProcess.send
+
+    def send_hold(keeper: KeeperProcess, request: dict[str, object]) -> None:
+        if request["do"] == "hold":
+            send(keeper, request)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(KeeperProcess, "send", send_hold)
+        with pytest.raises(NotHeld):
+            holds.hold(container.request.container, timeout=0)
+    os.kill(keeper, signal.SIGCONT)
+    until(lambda: container.is_held, "the container is held")
+    os.kill(keeper, signal.SIGKILL)
+    gone(keeper)
+    container.start()
+
+    def has_next() -> bool:
+        holds.look()
+        return holds.keeper not in {0, keeper}
+
+    until(has_next, "the next keeper has started")
+    assert container.runs()
+
+
+def test_an_end_that_no_keeper_could_be_asked_for_comes_with_the_next_one(
+    holds: Holds, created: Callable[..., Created], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    container = created()
+    held = holds.hold(container.request.container, timeout=LIMIT)
+    container.start()
+    os.kill(holds.keeper, signal.SIGKILL)
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.executable", "/nowhere")
+        with pytest.raises(NotHeld, match=Missing.NO_KEEPER.value):
+            held.let_go()
+    holds.prepare()
+    until(lambda: held.end is not None, "the next keeper has told of the end")
+    assert held.end is HoldEnd.LET_GO
+    assert container.runs()
+
+
+# ---- descriptors
+
+
+@pytest.fixture
+def large_numbers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Sockets get numbers that `select` cannot wait for, as in a program with many files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 2048:
+        pytest.skip("no program has so many descriptors here")
+    pair = socket.socketpair
+
+    def numbered(*words: Any) -> tuple[socket.socket, ...]:
+        return tuple(socket.socket(fileno=moved(end.detach())) for end in pair(*words))
+
+    def moved(fd: int) -> int:
+        made = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 1024)
+        os.close(fd)
+        return made
+
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    monkeypatch.setattr(socket, "socketpair", numbered)
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("large_numbers")
+def test_the_socket_to_the_keeper_may_have_a_large_number(holds: Holds, created: Callable[..., Created]) -> None:
+    container = created()
+    held = holds.hold(container.request.container, timeout=LIMIT)
+    assert holds.fileno() >= 1024
+    container.start()
+    assert (container.is_held, held.end) == (True, None)
+    assert held.let_go() is HoldEnd.LET_GO
+    assert container.runs()
+
+
+def test_without_a_descriptor_for_the_socket_no_container_is_held(
+    holds: Holds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket, "socketpair", Mock(side_effect=OSError(errno.EMFILE, "Too many open files")))
+    for ask in (Holds.start, Holds.prepare, lambda holds: holds.hold(api.Container(id="c1", pid=os.getpid()))):
+        with pytest.raises(NotHeld, match=f"{Missing.NO_KEEPER.value}: .*Too many open files"):
+            ask(holds)
+        assert (holds.keeper, holds.fileno()) == (0, -1)

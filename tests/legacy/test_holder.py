@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -13,7 +14,7 @@ from nri.holding import evidence
 from nri.holding.evidence import Missing, NotHeld
 from nri.holding.holds import Holds
 from v010_adapter.base.loop import Loop
-from v010_adapter.events.holder import RETRY, Holder
+from v010_adapter.events.holder import END, RETRY, Holder
 from v010_adapter.legacy.request import Target
 from v010_adapter.monitoring.trace import UNTRACED
 from v010_adapter.settings import LegacySettings
@@ -43,15 +44,16 @@ def test_the_keeper_has_until_the_answer_is_due_but_not_long(
     assert holder.limit < LegacySettings().hold_limit, "before the keeper ends the hold"
 
 
-def holds(holder: Holder, id_: str) -> bool:
+def holds(holder: Holder, id_: str, on_end: Callable[[HoldEnd], object] = print) -> bool:
     target = Target(id_, "p1", 1, api.Container(id=id_), api.PodSandbox(id="p1"))
-    return holder.hold(target, "a create", "b", due=1.0, must_finish=True, on_end=print, trace=UNTRACED)
+    return holder.hold(target, "a create", "b", due=1.0, must_finish=True, on_end=on_end, trace=UNTRACED)
 
 
 def test_no_more_are_held_at_once_than_the_setting_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loop: SteppedLoop
 ) -> None:
-    monkeypatch.setattr(Holds, "hold", lambda *_: Mock(end=None, **{"let_go.return_value": HoldEnd.LET_GO}))
+    monkeypatch.setattr(Holds, "hold", lambda *_: Mock(end=None))
+    monkeypatch.setattr(Holds, "end", lambda *_: HoldEnd.LET_GO)
     holder = Holder(loop, LegacySettings(hold_at_once=2), str(tmp_path))
     assert [holds(holder, id_) for id_ in ("c1", "c2", "c3")] == [True, True, False]
     assert (holder.missing, holder.notes) == ({Missing.TOO_MANY: 1}, [])
@@ -99,8 +101,8 @@ def test_holds_of_another_adapter_that_it_cannot_end_are_told(
 def test_a_hold_that_does_not_end_is_told_and_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, loop: SteppedLoop
 ) -> None:
-    hold = Mock(end=None, **{"let_go.side_effect": [NotHeld(Missing.NO_KEEPER), HoldEnd.LET_GO]})
-    monkeypatch.setattr(Holds, "hold", lambda *_: hold)
+    monkeypatch.setattr(Holds, "hold", lambda *_: Mock(end=None))
+    monkeypatch.setattr(Holds, "end", Mock(side_effect=[NotHeld(Missing.NO_KEEPER), HoldEnd.LET_GO]))
     holder = Holder(loop, LegacySettings(), str(tmp_path))
     assert holds(holder, "c1")
     holder.end("c1", None)
@@ -110,3 +112,42 @@ def test_a_hold_that_does_not_end_is_told_and_tried_again(
     loop.advance(RETRY)
     described = holder.describe()
     assert (described["held"], list(described["times"])) == ([], ["let_go"])
+
+
+def test_the_loop_does_not_wait_for_a_keeper_that_is_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loop: SteppedLoop
+) -> None:
+    waits = []
+
+    def end(_: Holds, hold: object, how: HoldEnd, timeout: float) -> HoldEnd:
+        waits.append((how, timeout))
+        return how
+
+    monkeypatch.setattr(Holds, "hold", lambda *_: Mock(end=None))
+    monkeypatch.setattr(Holds, "end", end)
+    holder = Holder(loop, LegacySettings(), str(tmp_path))
+    for id_, keeper, error in (("c1", 7, None), ("c2", 0, ValueError("no device"))):
+        monkeypatch.setattr(Holds, "keeper", keeper)
+        assert holds(holder, id_)
+        holder.end(id_, error)
+    assert waits == [(HoldEnd.LET_GO, END), (HoldEnd.REFUSED, 0)]
+
+
+def test_who_has_asked_for_the_end_of_a_hold_is_not_told_of_it_when_the_keeper_ends_it_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, loop: SteppedLoop
+) -> None:
+    """The work that has asked is over: an input would be a bug."""
+    told: list[HoldEnd] = []
+    hold = Mock(end=None)
+    monkeypatch.setattr(Holds, "hold", lambda *_: hold)
+    monkeypatch.setattr(Holds, "end", Mock(side_effect=NotHeld(Missing.NO_KEEPER)))
+    monkeypatch.setattr(Holds, "look", Mock())
+    holder = Holder(loop, LegacySettings(), str(tmp_path))
+    assert holds(holder, "c1", told.append)
+    holder.end("c1", ValueError("no device"))
+    hold.end = HoldEnd.REFUSED
+    holder._on_told()
+    assert (told, holder.describe()["held"]) == ([], [])
+    assert caplog.messages[-1].endswith("it is refused: no device")
+    loop.advance(RETRY)
+    assert len(caplog.messages) == 2, "nothing is tried again"

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 
 from nri import api
@@ -180,3 +182,16 @@ def test_a_hold_that_is_early_waits_for_the_keeper_and_one_at_the_deadline_does_
     player.play("plugins a=hold; create c1; a holds; +1.0; it is pending; held ")
     node.holder.is_ready = True
     player.play("+0.02; it is ok; held c1 for a; let a; idle")
+
+
+@pytest.mark.parametrize("where", ["can_hold", "hold"])
+def test_an_event_whose_hold_meets_a_bug_is_answered_when_it_is_due(
+    node: Node, player: Player, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, where: str
+) -> None:
+    player.play("can hold")
+    monkeypatch.setattr(node.holder, where, Mock(side_effect=ZeroDivisionError("a bug")))
+    player.play("plugins a=hold; create c1; a holds; +1.899; it is pending; held ; +0.002")
+    player.play("it is plugin: a: no result within 1.9 s; let a; idle")
+    assert [record.message for record in caplog.records if record.exc_info] == [
+        "a bug: create of container c1: its hold"
+    ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import resource
 import signal
 from collections.abc import Iterator
 from typing import Any
@@ -200,6 +201,15 @@ def test_a_bug_in_a_child_process_fails_its_plugin_and_is_logged(
     assert outcome(node, creating(node)).startswith("plugin: a: ")
     assert "KeyError: 'found'" in caplog.text
     caplog.clear()
+
+
+def test_a_result_that_a_child_process_cannot_write_is_no_result(node: Node) -> None:
+    def computed() -> bytes:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+        return bytes(100_000)
+
+    made = Answer(apart.computed(node.loop, computed, node.loop.time() + 10, "a container"))
+    assert outcome(node, made) == "a container: the process that looks at it cannot write its result"
 
 
 @pytest.mark.parametrize("call", ["memfd_create", "fork", "pidfd_open", "watch"])

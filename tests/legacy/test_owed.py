@@ -8,15 +8,16 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import pytest
 
 from nri import api
 from nri.runtimes import Runtime
-from v010_adapter.events.deletes import PodProcesses
+from v010_adapter.events.deletes import LOOK_AGAIN, PodProcesses
 from v010_adapter.events.turns import Turns
 from v010_adapter.settings import PluginSettings
 from v010_adapter.state.runtime_directory import RuntimeDirectory
@@ -24,7 +25,9 @@ from v010_adapter.state.runtime_directory import RuntimeDirectory
 from ..rig.node import Node, a_container, a_pod
 from ..rig.processes import NO_PROCESS
 from ..rig.serving import kill
+from ..rig.waiting import running
 from .scenarios import Player
+from .test_pids import no_descriptors
 
 SECOND_LOOK = 5.0
 RETRY = 1.0
@@ -244,6 +247,54 @@ def test_the_pid_of_a_pod_that_is_used_again_is_not_taken_for_it(node: Node, mon
     assert node.runs == ["a create pod"], "the watch of its process goes on"
     node.wait(node.delete_pod())
     assert "pid" not in node.requests("a")[-1], "it is another process"
+
+
+def no_pidfd() -> AbstractContextManager[object]:
+    """The process can be looked at, and not watched."""
+    return patch.object(os, "pidfd_open", Mock(side_effect=OSError(errno.ENFILE, os.strerror(errno.ENFILE))))
+
+
+FAILS = pytest.mark.parametrize("fails", [no_descriptors, no_pidfd])
+
+
+@FAILS
+@pytest.mark.parametrize("is_listed", [True, False], ids=["its process is listed", "that of its create"])
+def test_a_pod_lives_while_the_kernel_cannot_tell_and_its_process_is_looked_for_again(
+    node: Node, caplog: pytest.LogCaptureFixture, fails: Callable[[], AbstractContextManager[object]], is_listed: bool
+) -> None:
+    joined(node)
+    with running(["sleep", "1000"]) as process:
+        node.wait(node.create_pod(pid=process.pid))
+        node.serving.on_runtime_gone()
+        with fails():
+            synchronize(node, [a_pod(pid=process.pid if is_listed else 0)], [])
+            node.loop.advance(LOOK_AGAIN)
+        assert "has gone without an event" not in caplog.text
+        node.loop.advance(LOOK_AGAIN)
+        assert node.loop.is_idle, "it is watched"
+        assert deletes(node) == []
+    node.loop.until(lambda: "a delete pod" in node.runs, "the pod's process has ended")
+    node.idle()
+
+
+@FAILS
+@pytest.mark.parametrize("is_told", [True, False], ids=["told", "not told"])
+def test_a_pod_that_ends_while_the_kernel_cannot_tell_gets_its_delete_with_the_event_or_at_the_next_look(
+    node: Node, fails: Callable[[], AbstractContextManager[object]], is_told: bool
+) -> None:
+    joined(node)
+    with running(["sleep", "1000"]) as process:
+        node.wait(node.create_pod(pid=process.pid))
+        node.serving.on_runtime_gone()
+        with fails():
+            synchronize(node, [a_pod(pid=process.pid)], [])
+    if is_told:
+        node.wait(node.delete_pod())
+    else:
+        assert deletes(node) == []
+        node.loop.advance(LOOK_AGAIN)
+    assert deletes(node) == ["a delete pod"]
+    assert node.loop.is_idle, "nobody looks again"
 
 
 # The first start, and the first event of an adapter

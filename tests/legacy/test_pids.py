@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -91,10 +93,12 @@ def test_the_process_is_found_in_a_controller_of_version_1_which_is_no_part_of_t
 
 
 def test_of_several_processes_it_is_the_oldest_whatever_its_pid(unified: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cgroup, "start_time", {5: 300, 6: 100, 7: 200, 8: 0}.__getitem__)  # 8 has gone
-    for order in permutations((5, 6, 7, 8)):
-        put(unified / "abc", *order)
-        assert find_pid("/abc", str(unified)) == 6
+    """One of which it is unknown when it started comes behind the others, but before one that has gone."""
+    monkeypatch.setattr(cgroup, "start_time", {5: 300, 6: 100, 7: None, 8: 0}.__getitem__)
+    for found, pids in {6: (5, 6, 7, 8), 7: (7, 8), 8: (8,)}.items():
+        for order in permutations(pids):
+            put(unified / "abc", *order)
+            assert find_pid("/abc", str(unified)) == found
 
 
 def test_a_name_with_brackets_and_blanks_does_not_confuse(unified: Path) -> None:
@@ -112,6 +116,24 @@ def test_a_process_that_has_ended_and_is_not_reaped_does_not_count(unified: Path
         put(unified / "abc", ended.pid, (init := os.getpid()))
         assert find_pid("/abc", str(unified)) == init
         assert cgroup.start_time(ended.pid) == 0
+
+
+@contextmanager
+def no_descriptors() -> Iterator[None]:
+    """No file can be opened."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_when_a_process_started_is_unknown_if_it_cannot_be_read(process: subprocess.Popen[bytes]) -> None:
+    with no_descriptors():
+        assert cgroup.start_time(process.pid) is None
+    assert cgroup.start_time(process.pid)
+    assert cgroup.start_time(NO_PROCESS) == 0
 
 
 def test_processes_outside_of_our_pid_namespace_do_not_count(unified: Path) -> None:
@@ -145,8 +167,7 @@ def reap(process: subprocess.Popen[bytes], _: pytest.MonkeyPatch) -> None:
 
 
 def replace(_: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
-    real = cgroup.start_time
-    monkeypatch.setattr(cgroup, "start_time", lambda pid: real(pid) + 1)
+    monkeypatch.setattr(cgroup, "start_time", lambda _: 1)
 
 
 @pytest.mark.parametrize(
@@ -184,6 +205,18 @@ def test_a_process_that_ends_as_it_is_found_is_not_told_to_the_delete_and_the_ru
     node.wait(node.handle("StopContainer", api.StopContainerRequest(container=a_container("c3"), pod=a_pod())))
     gone = process.pid
     assert sorted(map(str, pids(node))) == sorted(map(str, [gone, None, gone, gone, gone, NO_PROCESS]))
+
+
+def test_a_process_that_was_found_has_not_ended_because_it_is_unknown_when_it_started(
+    node: Node, process: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cgroup, "find_pid", lambda _: process.pid)
+    node.plugins(a="answer")
+    with monkeypatch.context() as passing:
+        passing.setattr(cgroup, "start_time", lambda _: None)
+        node.wait(node.create("c1", pid=0))
+    node.wait(node.delete("c1"))
+    assert pids(node) == [process.pid, process.pid]
 
 
 @pytest.mark.parametrize("fields", [{"pid": 0}, {"pid": 5}, {"pid": 0, "linux": None}], ids=str)

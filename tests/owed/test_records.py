@@ -9,6 +9,7 @@ import errno
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from zlib import crc32
 
@@ -164,6 +165,23 @@ def test_runtimes_and_boots_have_records_of_their_own(
     after.directory.remove_earlier_boots()
     kept = [f"containerd.{boots[1]}", f"containerd.k3s.{boots[0]}", f"cri-o.{boots[0]}"]
     assert sorted(path.name for path in first.state.parent.iterdir()) == kept
+
+
+@pytest.mark.parametrize("content", [None, ""], ids=["not readable", "empty"])
+def test_an_adapter_that_does_not_know_the_boot_and_one_that_does_keep_each_others_records(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | None
+) -> None:
+    """It may be the same boot: whoever has written them may be running."""
+    knows = start()
+    create(knows.ledger, target())
+    monkeypatch.setattr(runtime_directory, "BOOT_ID", str(tmp_path / "boot"))
+    if content is not None:
+        (tmp_path / "boot").write_text(content)
+    other = start(beside=True)
+    create(other.ledger, target("c2"))
+    for life in (other, knows):
+        life.directory.remove_earlier_boots()
+        assert (files(knows), files(other)) == (["+pod+c1"], ["+pod+c2"])
 
 
 def test_a_full_disk_is_tried_once_in_a_while(start: Start, loop: SteppedLoop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -357,6 +375,24 @@ def test_what_a_killed_process_has_not_finished_is_removed_by_one_that_is_alone(
     assert (life.state / "new.1234").exists(), "perhaps the other one is writing it"
     start()
     assert not (life.state / "new.1234").exists()
+
+
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.EROFS, errno.EIO], ids=os.strerror)
+def test_what_is_not_finished_and_cannot_be_removed_hides_no_record(
+    start: Start, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Another process may have removed it since the look at the directory."""
+    life = start()
+    create(life.ledger, target())
+    (life.state / "new.1234").touch()
+
+    def fail(name: str, **_: int) -> None:
+        raise OSError(number, os.strerror(number), name)
+
+    monkeypatch.setattr(runtime_directory, "os", SimpleNamespace(**{**vars(os), "unlink": fail}))
+    after = start()
+    assert after.ledger.ids() == ["c1"]
+    assert after.fault == ""
 
 
 def test_a_record_of_another_id_is_none() -> None:

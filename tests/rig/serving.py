@@ -66,6 +66,9 @@ class Link:
     def on_joined(self) -> None:
         pass
 
+    def on_bug(self, error: Exception) -> None:
+        raise error
+
     def on_served(self, is_ours: bool) -> None:
         pass
 

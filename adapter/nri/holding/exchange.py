@@ -29,8 +29,8 @@ class Fifos:
         self.directory = os.open(init.directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         with suppress(ProcessLookupError):
             self.process = os.pidfd_open(init.pid)
-        if self.process >= 0 and (start_time(init.pid), boot()) != (init.started, init.boot):
-            os.close(self.process)  # another process has the pid
+        if self.process >= 0 and not (start_time(init.pid) in {init.started, None} and boot() == init.boot):
+            os.close(self.process)  # another process has the pid; a start of None is unknown
             self.process = -1
 
     @property

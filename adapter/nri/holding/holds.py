@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import select
 import signal
@@ -19,6 +20,8 @@ from nri.holding.evidence import Missing, NotHeld
 from nri.holding.keeper import SOCKET, HoldEnd
 from nri.holding.records import MAX_MESSAGE, Records, decoded, encoded
 
+log = logging.getLogger(__name__)
+
 MAX_LIMIT = 90.0
 """Seconds that a container is held at most. The kubelet waits two minutes for a start."""
 LIMIT = 30.0
@@ -27,6 +30,8 @@ START = 10.0
 """Seconds that a keeper has to start, and to end the holds that are left of others."""
 ANSWER = 1.0
 """Seconds that a keeper has for an answer."""
+NEXT = 0.5
+"""Seconds in which a keeper that was killed must end, and the next one must start and answer."""
 OnFailure: TypeAlias = Literal["fail", "ignore"]
 """What becomes of a container at the end of the limit, or of the plugin: `fail` refuses it, `ignore` lets it start."""
 
@@ -99,6 +104,8 @@ class Holds:
         self._lock = RLock()
         self._keeper: KeeperProcess | None = None
         self._held: dict[str, Hold] = {}
+        self._wanted: dict[str, HoldEnd] = {}
+        """The ends that a keeper was asked for and has not told, by container. The next keeper is asked for them."""
 
     def hold(
         self,
@@ -123,16 +130,30 @@ class Holds:
         request = {"do": "hold", "id": container.id, "pid": pid, "cgroup": cgroup}
         request |= {"limit": limit, "at_end": at_end.value}
         with self._lock:
-            answer = self._ask(request, timeout)
+            try:
+                answer = self._ask(request, timeout)
+            except BaseException:  # it may be held, or will be later
+                if self._keeper is not None:
+                    self._wanted[container.id] = HoldEnd.LET_GO
+                    self._keeper.end(container.id, HoldEnd.LET_GO)
+                raise
             if "no" in answer:
                 raise NotHeld(Missing[answer["no"]], answer["detail"])
             self._held[container.id] = hold = Hold(self, container.id, pod_id, on_failure)
             return hold
 
-    def end(self, hold: Hold, how: HoldEnd) -> HoldEnd:
-        """Ends a hold; returns how it has ended. Raises NotHeld if there is no keeper."""
+    def end(self, hold: Hold, how: HoldEnd, timeout: float = ANSWER) -> HoldEnd:
+        """Ends a hold; returns how it has ended.
+
+        A keeper that does not answer within `timeout` seconds is killed, unless it is still starting. The next one has
+        NEXT seconds. Raises NotHeld if that one does not answer either: the hold ends when it does.
+        """
         with self._lock:
-            return hold.end or HoldEnd(self._ask({"do": how.value, "id": hold.id}, ANSWER)["over"])
+            try:
+                return hold.end or HoldEnd(self._ask({"do": how.value, "id": hold.id}, timeout, kills=True)["over"])
+            except NotHeld:
+                self._wanted[hold.id] = how
+                raise
 
     def held(self) -> list[Hold]:
         """Returns the holds that have not ended."""
@@ -170,7 +191,7 @@ class Holds:
     @property
     def keeper(self) -> int:
         """The pid of the keeper, 0 if none runs."""
-        return 0 if self._keeper is None else self._keeper.pid
+        return 0 if self._keeper is None or self._keeper.is_killed else self._keeper.pid
 
     def look(self) -> None:
         """Takes what the keeper has told meanwhile. A keeper that was killed is started again, without waiting for it.
@@ -182,31 +203,39 @@ class Holds:
                 if not self._take(keeper.receive()):
                     self._replace(keeper)
 
-    def _ask(self, request: dict[str, object], timeout: float) -> dict[str, str]:
-        """Sends a request; returns the answer. Raises NotHeld if the keeper does not answer."""
-        deadline = time.monotonic() + timeout
+    def _ask(self, request: dict[str, object], timeout: float, *, kills: bool = False) -> dict[str, str]:
+        """Sends a request; returns the answer. Raises NotHeld if the keeper does not answer.
+
+        `kills` is whether a keeper that has had the whole time for its answer is killed, and the next one is asked.
+        """
         id_, is_hold = str(request["id"]), request["do"] == "hold"
         keeper = self._keeper or self.start(0)
+        kills = kills and self.keeper > 0
         keeper.send(request)
+        deadline = time.monotonic() + timeout
         while keeper.has_told(deadline - time.monotonic()):
             fields = self._take(keeper.receive())
             if fields.get("id") == id_ and ("over" in fields) != is_hold:
                 return fields
             if not fields:  # the next keeper has taken over the holds
-                keeper = self._replace(keeper)
+                keeper, kills = self._replace(keeper), False
                 if is_hold:
                     break
                 keeper.send(request)
-        if is_hold:  # it may be held, or will be later
-            keeper.send({"do": HoldEnd.LET_GO.value, "id": id_})
-        raise NotHeld(Missing.NO_KEEPER)
+        if not kills:
+            raise NotHeld(Missing.NO_KEEPER)
+        deadline = time.monotonic() + NEXT
+        keeper.kill(NEXT)
+        return self._ask(request, deadline - time.monotonic())
 
     def _take(self, fields: dict[str, str]) -> dict[str, str]:
         """Tells a hold of its end, or the keeper of its start, if that is the message. Returns the message."""
         if "ready" in fields and self._keeper is not None:
             self._keeper.on_ready(fields)
-        if "over" in fields and (hold := self._held.pop(fields["id"], None)):
-            hold.over(fields)
+        if "over" in fields:
+            self._wanted.pop(fields["id"], None)
+            if hold := self._held.pop(fields["id"], None):
+                hold.over(fields)
         return fields
 
     def _replace(self, keeper: KeeperProcess) -> KeeperProcess:
@@ -223,6 +252,8 @@ class Holds:
         """
         self.close()
         self._keeper = keeper = KeeperProcess(self.directory)
+        for id_, how in self._wanted.items():
+            keeper.end(id_, how)
         if wait and not (keeper.has_told(wait) and self._take(keeper.receive())):
             self.close()
             raise NotHeld(Missing.NO_KEEPER)
@@ -234,9 +265,13 @@ class KeeperProcess:
 
     def __init__(self, directory: str) -> None:
         """Starts it. It tells when it has taken over what is left. Raises NotHeld."""
-        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        except OSError as error:
+            raise NotHeld(Missing.NO_KEEPER, str(error)) from None
         self.pid = 0
         """Set when it has told of its start."""
+        self.is_killed = False
         try:
             self._starter = os.posix_spawn(
                 sys.executable,
@@ -268,12 +303,29 @@ class KeeperProcess:
 
     def has_told(self, timeout: float) -> bool:
         """Waits for a message, or for the keeper's end."""
-        return bool(select.select([self.socket], [], [], max(0.0, timeout))[0])
+        return _is_readable(self.socket.fileno(), timeout)
 
     def send(self, request: dict[str, object]) -> None:
-        """Sends a request. `receive` notices a keeper that has ended."""
+        """Sends a request. `receive` notices a keeper that has ended; one that reads nothing does not answer."""
         with suppress(OSError):
-            self.socket.send(encoded(request), socket.MSG_NOSIGNAL)
+            self.socket.send(encoded(request), socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+
+    def end(self, id_: str, how: HoldEnd) -> None:
+        """Asks for the end of a hold."""
+        self.send({"do": how.value, "id": id_})
+
+    def kill(self, timeout: float) -> None:
+        """Kills it unless it has told something meanwhile, and waits for its end: then its holds can be taken over."""
+        with suppress(OSError):  # no descriptor is left, or it has ended
+            process = os.pidfd_open(self.pid)
+            try:
+                if not self.has_told(0):  # so it lives: no other process has its pid
+                    signal.pidfd_send_signal(process, signal.SIGKILL)
+                    self.is_killed = True
+                    log.warning("the keeper of holds, process %d, does not answer: it is killed", self.pid)
+                    _is_readable(process, timeout)
+            finally:
+                os.close(process)
 
     def receive(self) -> dict[str, str]:
         """Returns the next message, empty if the keeper has ended."""
@@ -288,6 +340,13 @@ class KeeperProcess:
     def close(self) -> None:
         """Closes the socket: the keeper ends its holds, and itself."""
         self.socket.close()
+
+
+def _is_readable(fd: int, timeout: float) -> bool:
+    """Waits until a descriptor can be read, or hangs up, at most `timeout` seconds. It may have any number."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(max(0.0, timeout) * 1000))
 
 
 def directory_of(name: str, idx: str) -> str:

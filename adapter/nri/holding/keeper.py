@@ -119,7 +119,7 @@ class Keeper:
         self._records = Records(directory)
         self._held: dict[str, Held] = {}
         self._owner = owner
-        self._owner_started = start_time(owner)
+        self._owner_started = start_time(owner) or 0
 
     def run(self) -> None:
         """Serves the plugin until it has ended, and no container is held any more."""
@@ -232,7 +232,7 @@ class Keeper:
         for id_, record, fields in self._records.left():
             try:
                 owner, until = int(fields["owner"]), float(fields["until"])
-                lives = start_time(owner) == int(fields["owner_started"])
+                lives = start_time(owner) in {int(fields["owner_started"]), None}  # None is unknown
                 if lives and owner != self._owner and time.monotonic() < until:
                     os.close(record)
                     continue

@@ -151,6 +151,9 @@ class _NoRuntime:
     def on_joined(self) -> None:
         pass
 
+    def on_bug(self, error: Exception) -> None:
+        pass
+
     def send_updates(self, updates: list[api.ContainerUpdate], on_reply: Any) -> None:
         pass
 

@@ -176,8 +176,15 @@ class Adapter(Plugin):
             self._turns.leave()
             raise RegistrationError(self._of_stranger(other))
         self._listed = request
-        self._loop.call_soon(self._begin)
+        self._loop.call_soon(self._begin_soon)
         self._link.on_joined()
+
+    def _begin_soon(self) -> None:
+        """Begins unless an event has come first. An adapter that cannot begin must not stay: it would run nothing."""
+        try:
+            self._begin()
+        except Exception as error:
+            self._link.on_bug(error)
 
     def _begin(self) -> None:
         """Begins to serve the runtime that has synchronized the adapter."""

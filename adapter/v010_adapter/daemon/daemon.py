@@ -168,6 +168,9 @@ class Daemon:
             trunk = self._origin.connect()
         except RegistrationError as error:
             self._try_later(error)
+        except Exception as error:
+            log.exception("a bug: the adapter cannot join")
+            self._try_later(RegistrationError(f"a bug: {error}"))
         else:
             self._join(trunk)
 
@@ -254,12 +257,18 @@ class Daemon:
     def _on_data(self, trunk: ConnectedSocket, stub: Stub, data: bytes) -> None:
         try:
             stub.receive_data(data, self._loop.ready_since, is_heard=not self._loop.has_hung_up)
-        except Exception as error:
+        except NRIError as error:
             trunk.close()
-            if not isinstance(error, NRIError):
-                log.exception("a bug: the connection with the runtime cannot go on")
-                error = RegistrationError(f"a bug: {error}")
             self._on_lost(error)
+        except Exception as error:
+            self.on_bug(error)
+
+    def on_bug(self, error: Exception) -> None:
+        """Ends the connection with the runtime, and joins anew: nothing is known of what a bug has left undone."""
+        log.error("a bug: the connection with the runtime cannot go on", exc_info=error)
+        if self._trunk is not None:
+            self._trunk.close()
+        self._on_lost(RegistrationError(f"a bug: {error}"))
 
     def _on_lost(self, error: NRIError | None) -> None:
         """The connection is gone: the runtime has closed it, or it was closed for an error."""

@@ -8,6 +8,7 @@ owed; they are pure.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -35,6 +36,10 @@ SECOND_LOOK = 5.0
 """An id that a Synchronize does not list, and that no event names within these seconds after it, counts as gone."""
 FIRST_RETRY, LAST_RETRY = 10.0, 600.0
 """Seconds until a delete that could not be started is tried again: each wait is twice the one before."""
+LOOK_AGAIN = 10.0
+"""Seconds until a pod is looked at again if the kernel could not tell whether its process is there."""
+_NO_PROCESS = {errno.ESRCH, errno.EINVAL, errno.ENOENT}
+"""The errors of pidfd_open if there is no such process. The last two tell it of 0, and of a thread's id."""
 
 
 class Deletes:
@@ -163,15 +168,19 @@ class Deletes:
             self.ledger.keep_later(target)  # it is logged once. Another adapter may be writing its record
 
     def _watch(self, id_: str, pid: int) -> None:
-        """Watches a pod's process; if the runtime lists none any more, that of its create, unless the pid is reused."""
+        """Watches a pod's process; if the runtime lists none any more, that of its create, unless the pid is reused.
+
+        If the kernel cannot tell now which process has the pid, the pod lives, and is looked at again later.
+        """
         known = self.ledger.target(id_)
         if known is None or not (pid or known.pid):
             return
         started = cgroup.start_time(pid or known.pid)
-        if pid or not known.started:
+        if started is not None and (pid or not known.started):
             known.started = started or -1
         is_there = started == known.started and self._plugins.sees_pods
-        self._pods.watch(id_, (pid or known.pid) if is_there else 0)
+        process = None if started is None else (pid or known.pid) if is_there else 0
+        self._pods.watch(id_, process, partial(self._watch, id_, pid))
 
     def _look_for_absent(self) -> None:
         """Ids that were absent from Synchronize, and from each event since, are gone."""
@@ -289,20 +298,34 @@ class PodProcesses:
         self._loop = loop
         self._on_exit = on_exit
         self._pidfds: dict[str, int] = {}
+        self._looks: dict[str, Timer] = {}
+        """When the pods are looked at again of which it is not known whether their processes are there."""
 
-    def watch(self, id_: str, pid: int) -> None:
-        """Watches the process of a pod. If there is no such process any more, it has exited."""
+    def watch(self, id_: str, pid: int | None, look: Callable[[], object]) -> None:
+        """Watches the process of a pod. If there is no such process any more, it has exited.
+
+        A pid of None is unknown for now. Then, and if the kernel cannot tell whether there is such a process, for want
+        of descriptors or memory, the pod has not exited: `look` is called later, unless the pod is forgotten.
+        """
+        self._looks.pop(id_, NO_TIMER).cancel()
         if id_ in self._pidfds:
             return
         try:
-            self._pidfds[id_] = os.pidfd_open(pid)
-        except (OSError, OverflowError):  # NRI's pids have 32 bits, the kernel's 31
-            self._loop.call_soon(partial(self._on_exit, id_))
+            pidfd = None if pid is None else os.pidfd_open(pid)
+        except (OSError, OverflowError) as error:  # NRI's pids have 32 bits, the kernel's 31
+            if isinstance(error, OverflowError) or error.errno in _NO_PROCESS:
+                self._loop.call_soon(partial(self._on_exit, id_))
+                return
+            pidfd = None
+        if pidfd is None:
+            self._looks[id_] = self._loop.call_at(self._loop.time() + LOOK_AGAIN, look)
         else:
-            self._loop.watch(self._pidfds[id_], partial(self._on_process_exit, id_))
+            self._pidfds[id_] = pidfd
+            self._loop.watch(pidfd, partial(self._on_process_exit, id_))
 
     def forget(self, id_: str) -> None:
         """Ends the watch of a pod, if there is one."""
+        self._looks.pop(id_, NO_TIMER).cancel()
         pidfd = self._pidfds.pop(id_, None)
         if pidfd is not None:
             self._loop.unwatch(pidfd)

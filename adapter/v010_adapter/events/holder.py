@@ -36,6 +36,8 @@ It needs a millisecond, on a busy node more.
 """
 EARLIER = 0.2
 """Seconds by which the adapter ends a hold before the keeper does: it knows better what its plugins have done."""
+END = 1.0
+"""Seconds that the loop waits for the end of a hold. Then the keeper is killed, and the next one ends the hold."""
 RETRY = 1.0
 """Seconds until the adapter tries again to end a hold that the keeper has not ended."""
 OTHER_CASES = Missing.ALREADY_HELD, Missing.TOO_MANY, Missing.NO_PROCESS
@@ -58,6 +60,8 @@ class Held(NamedTuple):
     """Told of the end if the adapter has not ended the hold itself."""
     trace: Trace
     """The runtime's span of the event, for the log."""
+    error: Exception | None = None
+    """Why the adapter has refused the container, if it has."""
 
 
 class WatchedHolds(Holds):
@@ -175,20 +179,24 @@ class Holder:
             self._notes[error.missing] = str(error)
 
     def end(self, id_: str, error: Exception | None) -> None:
-        """Lets a container go, or refuses it for an error. Its hold may have ended before."""
-        held = self._held.get(id_)
-        if held is None:
+        """Lets a container go, or refuses it for an error. Its hold may have ended before.
+
+        The loop does not wait for a keeper that is starting: the end of the hold is told later.
+        """
+        if id_ not in self._held:
             return
+        self._held[id_] = held = self._held[id_]._replace(on_end=lambda _: None, error=error)
+        how = HoldEnd.LET_GO if error is None else HoldEnd.REFUSED
         try:
-            end = held.hold.let_go() if error is None else held.hold.refuse()
+            end = self._holds.end(held.hold, how, END if self.is_ready else 0)
         except NotHeld as fault:
             text = "%s: its hold does not end, which is tried again: %s"
             log.error(text, held.what, fault, extra=held.trace.extra)
             self._loop.call_at(self._loop.time() + RETRY, lambda: self.end(id_, error))
         else:
-            self._take_end(id_, end, error)
+            self._take_end(id_, end)
 
-    def _take_end(self, id_: str, end: HoldEnd, error: Exception | None = None) -> None:
+    def _take_end(self, id_: str, end: HoldEnd) -> None:
         held = self._held.pop(id_)
         seconds = self._loop.time() - held.begun
         self.times[end].add(seconds)
@@ -198,7 +206,7 @@ class Holder:
             HoldEnd.GONE: ("its process has ended", logging.WARNING),
             HoldEnd.STARTED: ("it had started before", logging.ERROR),
         }[end]
-        why = f": {error}" if error is not None else ""
+        why = f": {held.error}" if held.error is not None else ""
         said = "%s: after it was held for %.1f s, %s%s"
         log.log(level, said, held.what, seconds, text, why, extra=held.trace.extra)
 
@@ -206,8 +214,9 @@ class Holder:
         """The keeper has told something, or has ended."""
         with suppress(NotHeld):  # the next keeper starts with the next request
             self._holds.look()
-        for id_, held in tuple(self._held.items()):
-            if id_ in self._held and (end := held.hold.end) is not None:
+        for id_ in tuple(self._held):
+            held = self._held.get(id_)
+            if held is not None and (end := held.hold.end) is not None:
                 self._take_end(id_, end)
                 held.on_end(end)
 

@@ -55,6 +55,9 @@ class DaemonLink(Protocol):
     def on_joined(self) -> None:
         """The runtime has synchronized the adapter."""
 
+    def on_bug(self, error: Exception) -> None:
+        """Joins anew: nothing is known of what a bug has left undone."""
+
     def on_served(self, is_ours: bool) -> None:
         """Notes whether this adapter, or another one, does the work: as soon as that is known, and when it changes."""
 
@@ -279,7 +282,8 @@ class Serving:
             return None
         if not target.pid and target.cgroups_path and event != CREATION:
             target.pid = cgroup.find_pid(target.cgroups_path)
-            target.started = cgroup.start_time(target.pid) or -1
+            started = cgroup.start_time(target.pid)
+            target.started = 0 if started is None else started or -1
         return PluginWork(self._tools, event, target, steps, message=message, turn=turn, trace=trace)
 
     @property

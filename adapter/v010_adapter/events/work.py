@@ -724,10 +724,13 @@ class PluginWork(Work[PluginStep]):
             self._deadline = self._runner.loop.call_at(moment - LEAD, near)
 
     def _on_hold_near(self, moment: float, due: float, holder: Callable[[], Holder]) -> None:
-        if self._plugins.plans.is_exempt(self.target) or not holder().can_hold(self.target, self.trace):
-            self.answer_by(due)
-        else:
+        if _safely(self, "its hold", False, self._can_hold, holder):
             self._deadline = self._runner.loop.call_at(moment, partial(self._on_hold_due, due, holder()))
+        else:
+            self.answer_by(due)
+
+    def _can_hold(self, holder: Callable[[], Holder]) -> bool:
+        return not self._plugins.plans.is_exempt(self.target) and holder().can_hold(self.target, self.trace)
 
     def _on_hold_due(self, due: float, holder: Holder) -> None:
         now, latest = self._runner.loop.time(), due - LATEST
@@ -736,7 +739,8 @@ class PluginWork(Work[PluginStep]):
             self._deadline = self._runner.loop.call_at(min(latest, now + LOOK), again)
             return
         has_printed = now >= latest and self._take_printed()
-        if not self.life.has_none_left and not self._is_stopped and self._hold(holder, due):
+        may_hold = not self.life.has_none_left and not self._is_stopped
+        if may_hold and _safely(self, "its hold", False, self._hold, holder, due):
             self._runner.loop.call_at(max(due, now + MOST_PRINTED), self._look_for_printed)
             return
         if has_printed:

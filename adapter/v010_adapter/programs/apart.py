@@ -30,6 +30,8 @@ Measured: at most 0.7 µs for each byte of a message, and 10 ms for a process.
 """
 CPU_SECONDS = 10
 """Maximum CPU time of a child whose parent has died."""
+BUG = 2
+"""The status of a child process that has written a traceback."""
 RESERVE = 0.2
 """Seconds from the end of a child to the moment when the answer is due."""
 
@@ -53,8 +55,11 @@ def computed(loop: Loop, compute: Callable[[], T], due: float, what: str) -> Def
                 answer.fail(Oversized(what, "not done in the time of the event"))
                 return
             file.seek(0)
-            if status:
+            if status == BUG:
                 answer.fail(RuntimeError(file.read().decode()))
+                return
+            if status:
+                answer.fail(Oversized(what, "the process that looks at it cannot write its result"))
                 return
             result = pickle.load(file)  # noqa: S301 - only the child writes to it
         answer.complete(result)
@@ -100,7 +105,7 @@ def _run(compute: Callable[[], object], output: int) -> None:
         try:
             result, done = pickle.dumps(compute(), pickle.HIGHEST_PROTOCOL), 0
         except Exception:
-            result, done = traceback.format_exc().encode(), 1
+            result, done = traceback.format_exc().encode(), BUG
         with open(0, "wb", closefd=False) as file:
             file.write(result)
         status = done

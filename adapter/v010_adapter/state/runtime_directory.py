@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 
 Wrote = TypeVar("Wrote")
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
+UNKNOWN = "unknown"
+"""The word for a boot whose id cannot be read."""
 FORGOTTEN = "what is owed is forgotten with this process (state.directory)"
 _NEW = "new."
 _SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -139,7 +141,8 @@ class RuntimeDirectory:
             names = os.listdir(self.path)
             for name in names if is_alone else ():
                 if name.startswith(_NEW):
-                    os.unlink(name, dir_fd=self.fd)
+                    with suppress(OSError):  # another process may have removed it; that it stays harms nobody
+                        os.unlink(name, dir_fd=self.fd)
             return [name for name in names if name.startswith(prefix)]
         return []
 
@@ -232,12 +235,18 @@ class RuntimeDirectory:
                 os.close(os.open(os.path.basename(path), flags, 0o600, dir_fd=fd))
 
     def remove_earlier_boots(self) -> None:
-        """Removes what the adapters of earlier boots have left for this runtime."""
+        """Removes what the adapters of earlier boots have left for this runtime.
+
+        If the id of this boot or of theirs is unknown, it may be the same: they may be running.
+        """
+        unknown = os.path.join(self._above, self._prefix + UNKNOWN)
+        if self.path == unknown:
+            return
         with suppress(OSError):
             for name in os.listdir(self._above):
                 place = os.path.join(self._above, name)
                 runtime, separator, _ = name.rpartition(".")  # the name of another runtime may begin with this one's
-                if runtime + separator == self._prefix and place != self.path:
+                if runtime + separator == self._prefix and place not in {self.path, unknown}:
                     import shutil  # noqa: PLC0415 - only after another boot, where the directory is no tmpfs
 
                     shutil.rmtree(place, ignore_errors=True)
@@ -269,6 +278,6 @@ def _boot() -> str:
     """Returns a word for this boot."""
     try:
         with open(BOOT_ID, encoding="ascii") as file:
-            return file.read(36)
+            return file.read(36) or UNKNOWN  # an empty file may be mounted over it
     except (OSError, ValueError):
-        return "unknown"
+        return UNKNOWN
