@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from v010_adapter.base import gojson
+
+from .oci.test_patch import instructions
 
 quick = settings(deadline=None, max_examples=100)
 DEEP = 10_000
@@ -123,6 +126,13 @@ LITERALS = [  # text, what Go's Unmarshal makes of it, what Marshal makes of tha
     (rb'"\ud83dx\ude00"', "\ufffdx\ufffd", '"\ufffdx\ufffd"'.encode()),
     (rb'"\ud800\\ude00"', "\ufffd\\ude00", '"\ufffd\\\\ude00"'.encode()), (rb'"\\ud800"', r"\ud800", rb'"\\ud800"'),
     (rb'"\ufeffa"', "\ufeffa", '"\ufeffa"'.encode()), ('"\ufeffa"'.encode(), "\ufeffa", '"\ufeffa"'.encode()),
+    (rb'"\ud83d\ud83d\ude00\ude00"', "\ufffd😀\ufffd", '"\ufffd😀\ufffd"'.encode()),
+    (rb'"\\ud83d\ude00"', "\\ud83d\ufffd", '"\\\\ud83d\ufffd"'.encode()),
+    (rb'"\\\ud83d\ude00"', "\\😀", '"\\\\😀"'.encode()),
+    (rb'"\u005cud800"', "\\ud800", rb'"\\ud800"'),
+    (rb'"\ud83d\u005cude00"', "\ufffd\\ude00", '"\ufffd\\\\ude00"'.encode()),
+    (b'"\\ud83d\xed\xb8\x80"', "\ufffd" * 4, b'"%s"' % ("\ufffd" * 4).encode()),
+    (b'"\xff\xfe\xe2\x82"', "\ufffd" * 4, b'"%s"' % ("\ufffd" * 4).encode()),
     (b'"\xe2\x82\\n\xac"', "\ufffd\ufffd\n\ufffd", '"\ufffd\ufffd\\n\ufffd"'.encode()),
     (b'"<>&"', "<>&", rb'"\u003c\u003e\u0026"'), ('"\u2028\u2029"'.encode(), "\u2028\u2029", rb'"\u2028\u2029"'),
     ('"\u2027\u202a\u0085"'.encode(), "\u2027\u202a\u0085", '"\u2027\u202a\u0085"'.encode()),
@@ -139,6 +149,7 @@ COMPACT = [  # text, and what Go marshals it to as a RawMessage
 def test_text_is_read_and_written_as_go_reads_and_writes_it() -> None:
     for text, value, marshalled in LITERALS:
         assert (gojson.string(text), gojson.dumps(value)) == (value, marshalled), text
+        assert gojson.decode(b"[%s,{%s:%s}]" % (text, text, text), levels=2) == [value, [(value, value)]], text
     for text, compact in COMPACT:
         assert gojson.compact(text) == compact, text
     ordered = {"b": [1, True, None, "<é>"], "a": {"x": {}}}
@@ -216,12 +227,77 @@ ODD = [rb'"\ud800"', rb'["\ud83d\ude00","\ude00\ud83d"]', b'{"\xff":"\xe2\x82"}'
 @quick
 @given(spelled(), st.sampled_from(ODD))
 def test_both_ways_of_decoding_are_one(spelling: tuple[bytes, bytes], odd: bytes) -> None:
-    """Python's decoder is taken where it means the same; something odd leads the other way, all of it."""
+    """Something odd changes nothing beside it."""
     plain = gojson.decode(spelling[0], levels=9)
     both = gojson.decode(b"[%s,%s]" % (spelling[0], odd), levels=9)
     assert data(plain) == ours(spelling[0])
     assert data(both) == [data(plain), ours(odd)]
     assert type(both[0]) is type(plain)
+
+
+DEEPER = b"[" * 2000 + b'"]NaN"' + b"]" * 2000, b'{"":' * 2000 + b"[]" + b"}" * 2000
+"""More levels than the scanner of some Pythons takes."""
+
+
+@quick
+@given(spelled(), spelled())
+def test_what_is_too_deep_changes_nothing_beside_it(first: tuple[bytes, bytes], second: tuple[bytes, bytes]) -> None:
+    arrays, objects = DEEPER
+    found = gojson.decode(b'{"NaN":%s,"a":%s,"b":%s,"a":%s}' % (arrays, first[0], objects, second[0]), levels=2)
+    assert [key for key, _ in found] == ["NaN", "a", "b", "a"]
+    assert [data(found[index][1]) for index in (1, 3)] == [ours(first[0]), ours(second[0])]
+    for index in (0, 2):
+        with pytest.raises(ValueError, match=r"^nested too deeply$"):
+            gojson.plain(found[index][1])
+
+
+def test_what_is_not_too_deep_for_plain_is_read_beside_what_is() -> None:
+    for levels in (0, 1, 9):
+        for depth in range(levels + 1):
+            deepest = b"[" * (gojson.MAX_PLAIN_DEPTH + 1) + b"]" * (gojson.MAX_PLAIN_DEPTH + 1)
+            found = gojson.decode(b"[" * depth + b"[%s,%s]" % (deepest, DEEPER[0]) + b"]" * depth, levels)
+            for _ in range(depth):
+                [found] = found
+            if depth < levels:
+                assert str(gojson.plain(found[0])).encode() == deepest, (levels, depth)
+
+
+# ---- steps
+
+ELEMENT, VALUES = b'{"a":[1,2]}', 4
+"""An element of an array, and how many values it has."""
+MANY = 6000
+"""So many elements that a text can be too deep or too large, and the counts must say that it is not."""
+WITHIN = 200
+"""The maximum number of the interpreter's instructions for one value."""
+
+
+def steps(text: bytes) -> int:
+    def read() -> None:
+        with suppress(gojson.JSONError):
+            gojson.decode(text, levels=2)
+
+    return instructions(read, gojson.__name__)
+
+
+@pytest.mark.parametrize(
+    "x", [b'""', rb'"\ud800"', rb'"\ud83d\ude00"', rb'"\\"', b'"\xff"', b'"\xf0\x9f\x98\x80"', b'"']
+)
+def test_a_long_text_takes_as_many_steps_as_a_short_one_whatever_is_in_it(x: bytes) -> None:
+    """Python's scanner, which takes none, reads all of it; also what is cut off, as by a plugin that still prints."""
+    for end in (b"]}", b"]", b"", b",", b',{"a"', b',{"a":'):
+        text = (
+            b'{"x":%s,"updates":[%s' % (x, b",".join([ELEMENT] * MANY)),
+            b'{"x":%s,"updates":[%s' % (x, b",".join([ELEMENT] * 2 * MANY)),
+        )
+        assert steps(text[0] + end) == steps(text[1] + end), end
+
+
+def test_a_text_that_is_wrong_or_deep_takes_some_steps_for_each_value() -> None:
+    values = VALUES * MANY // 4
+    for before, after in ((b"", b"}"), (b"", b"x"), (b"", b"]}]"), (b"", b",]}"), (DEEPER[0] + b",", b"]}")):
+        text = b'{"x":"\\ud800","updates":[%s%s%s' % (before, b",".join([ELEMENT] * (MANY // 4)), after)
+        assert steps(text) < WITHIN * (values + text.count(b"[[")), after
 
 
 @quick
@@ -268,6 +344,7 @@ def test_text_is_accepted_if_and_only_if_python_accepts_it_and_an_error_points_i
         accepted = None  # Go takes it, if the rest is right
     except ValueError:
         accepted = False
+    said = set()
     for read in READERS:
         try:
             read(text)
@@ -277,6 +354,8 @@ def test_text_is_accepted_if_and_only_if_python_accepts_it_and_an_error_points_i
             assert accepted is not False
             continue
         assert not accepted
+        said.add(str(error))
         lines = text.split(b"\n")
         assert 1 <= error.line <= len(lines)
         assert 1 <= error.column <= len(lines[error.line - 1]) + 1
+    assert len(said) <= 1

@@ -42,6 +42,7 @@ GOOD = [
     (rb'{"met\u0061data":{"\u0061":"\u0062"}}', Result(metadata={"a": "b"})),
     (rb'{"error":"a \ud800 b"}', Result(error="a \ufffd b")),
     (b'{"error":"\xff"}', Result(error="\ufffd")),
+    (rb'{"metadata":{"\ud800":"1","\ufffd":"2","\ude00":"\ud83d"}}', Result(metadata={"\ufffd": "\ufffd"})),
     # metadata: maps of one name are one map
     (b'{"metadata":{"a":null}}', Result(metadata={"a": ""})),
     (b'{"metadata":{"a":"1","a":"2"}}', Result(metadata={"a": "2"})),

@@ -134,6 +134,16 @@ ODD_RESULTS = [
     *(b'{"error":null}', b'{"error":"a","Error":""}', b'{"Error":"","error":"a"}', b'{"error":"a \\ud800 b"}'),
     *(b'{"metadata":{"a":null,"b":"1","a":"2"},"METADATA":{"c":""}}', b'{"metadata":{"a":1}}', b'{"version":1}'),
     b'{"state":"create","id":"x","pid":7,"cgroupsPath":"/a"}',
+    *(
+        rb'{"metadata":{"\ud800":"1","\ufffd":"2"}}',
+        b'{"metadata":{"\\ud83d\xed\xb8\x80":"1","\xff":"2","\\udc00":"3"}}',
+    ),
+    *(
+        rb'{"error":"\\ud83d\ude00"}',
+        rb'{"error":"\\\ud83d\ude00"}',
+        rb'{"error":"\ud83d\ud83d\ude00","x":["\ud83d","\ude00"]}',
+    ),
+    b'{"ignored":%s,"metadata":{"\\udc00":"NaN"}}' % (b"[" * 9_000 + b"]" * 9_000),
 ]
 
 

@@ -6,10 +6,10 @@ is kept as its text until it is decoded. `end_of_value` validates a text without
 
 from __future__ import annotations
 
-import codecs
 import re
-from collections.abc import Iterable, Mapping
-from json.decoder import JSONDecoder
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
+from json.decoder import JSONDecodeError, JSONDecoder
 from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
@@ -24,6 +24,11 @@ _TOKEN = re.compile(
     _SPACE + rb"(?:(?P<string>" + _STRING + rb")|(?P<scalar>" + _NUMBER + rb"|true|false|null)|(?P<mark>[\[\]{},:]))"
 )
 _BLANK = re.compile(_SPACE)
+_BRACKET = re.compile(_STRING + rb"|([\[{])|([\]}])")
+_OPENS, _CLOSES = 1, 2
+_STRINGS = re.compile(_STRING)
+_NO_MARKS = bytes(set(range(256)) - set(b",[]{}"))
+_STEPS = {b"["[0]: 1, b"{"[0]: 1, b"]"[0]: -1, b"}"[0]: -1}
 MAX_PLAIN_DEPTH = 100
 """Maximum levels of nesting for `plain`."""
 MAX_DIGITS = 1000
@@ -31,18 +36,13 @@ MAX_DIGITS = 1000
 
 _TO_COMPACT = re.compile(rb"(" + _STRING + rb")|[ \t\n\r]+")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_LONE_SURROGATE = re.compile(_HIGH + rb"(?!" + _LOW + rb")|(?<!" + _HIGH + rb")" + _LOW)
+_ESCAPED_BYTES = "".join(map(chr, range(0xDC80, 0xDD00)))
+"""What stands for the bytes that are no UTF-8, with the error handler "surrogateescape"."""
 _TYPES = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
 _FOLDED = {0x17F: "s", 0x212A: "k"}
 _KINDS = {b"{": "an object", b"[": "an array", b'"': "a string", b"t": "a boolean", b"f": "a boolean", b"n": "null"}
-
-
-def _replace_each_byte(error: UnicodeError) -> tuple[str, int]:
-    """Decodes invalid UTF-8 as utf8.DecodeRune does: each byte becomes U+FFFD. Python's "replace" joins some bytes."""
-    assert isinstance(error, UnicodeDecodeError)  # noqa: S101 - registered for decoding only
-    return "\ufffd" * (error.end - error.start), error.end
-
-
-codecs.register_error("replace each byte", _replace_each_byte)
 
 
 class JSONError(ValueError):
@@ -208,20 +208,66 @@ class Object(list[tuple[str, Any]]):
 def decode(text: bytes, levels: int) -> Any:
     """Returns the only JSON value in `text`: Object, list, str, bool, None, or a number as its text's bytes.
 
-    A value deeper than `levels` may be left as its text. Raises JSONError.
+    A value deeper than `levels` may be left as its text, if `plain` refuses it. Raises JSONError.
     """
-    # Python's scanner has no limits. These counts are upper bounds, because brackets and commas in strings count, too.
-    if len(text) > min(MAX_DEPTH, MAX_VALUES):
-        brackets = text.count(b"[") + text.count(b"{")
-        if brackets > MAX_DEPTH or text.count(b",") + brackets >= MAX_VALUES:
-            document(text)  # which counts them
+    if len(text) > min(MAX_DEPTH, MAX_VALUES) and not _is_within_limits(text):  # Python's scanner has no limits
+        document(text)
     try:
-        # Python's scanner is fast. `_tree` decodes a text that the scanner refuses, or reads in another way than Go.
-        if not _SURROGATE.search(text):
-            return _decode(text.decode("utf-8"))
+        return _decoded(text)
+    except JSONDecodeError as error:
+        if error.pos >= len(error.doc):  # which need not be read again
+            raise JSONError("unexpected end", text, len(text)) from None
     except (ValueError, RecursionError):
         pass
-    return _tree(document(text), levels)
+    # The text is not JSON, or deeper than Python's scanner can go.
+    return _decoded(*_cut(document(text), levels + MAX_PLAIN_DEPTH + 1))
+
+
+def _is_within_limits(text: bytes) -> bool:
+    """Whether the values and levels of a text are surely not too many.
+
+    The counts are upper bounds: at first with what is in strings, and then with the containers that are empty.
+    """
+    brackets = text.count(b"[") + text.count(b"{")
+    if brackets <= MAX_DEPTH and text.count(b",") + brackets < MAX_VALUES:
+        return True
+    marks = _STRINGS.sub(b"", text).translate(None, _NO_MARKS)
+    brackets = marks.count(b"[") + marks.count(b"{")
+    if marks.count(b",") + brackets >= MAX_VALUES or len(marks) >= 2 * MAX_VALUES:
+        return False
+    steps = map(_STEPS.__getitem__, marks.translate(None, b","))
+    return brackets <= MAX_DEPTH or max(accumulate(steps), default=0) <= MAX_DEPTH
+
+
+def _decoded(text: bytes, deep: Sequence[bytes] = ()) -> Any:
+    """Decodes a text with Python's scanner, which is fast. A value in `deep` stands for each NaN.
+
+    Raises ValueError, and RecursionError for a text that is too deep.
+    """
+    if _SURROGATE.search(text):
+        # Without escaped backslashes, each backslash is the start of an escape.
+        text = _LONE_SURROGATE.sub(rb"\\ufffd", text.replace(rb"\\", rb"\u005c"))
+    values = iter(deep)
+    return (_decoder(lambda _: next(values)) if deep else _decode)(_text(text))
+
+
+def _cut(text: bytes, levels: int) -> tuple[bytes, list[bytes]]:
+    """Returns a valid text with NaN for each object and array below `levels`, and the texts of those."""
+    kept: list[bytes] = []
+    deep: list[bytes] = []
+    depth = start = 0
+    for match in _BRACKET.finditer(text):
+        if match.lastindex == _OPENS:
+            if depth == levels:
+                kept += text[start : match.start()], b"NaN"
+                start = match.start()
+            depth += 1
+        elif match.lastindex == _CLOSES:
+            depth -= 1
+            if depth == levels:
+                deep.append(text[start : match.end()])
+                start = match.end()
+    return b"".join((*kept, text[start:])), deep
 
 
 def plain(value: Any) -> Any:
@@ -237,15 +283,13 @@ def _plain(value: Any, levels: int) -> Any:
     if levels < 0:
         raise ValueError("nested too deeply")
     if isinstance(value, Object):
-        return {_sound(key): _plain(member, levels - 1) for key, member in value}
+        return {key: _plain(member, levels - 1) for key, member in value}
     if isinstance(value, list):
         return [_plain(element, levels - 1) for element in value]
-    if isinstance(value, str):
-        return _sound(value)
     if not isinstance(value, bytes):
         return value
-    if value[:1] in b"{[":
-        return _plain(_decode(value.decode("utf-8", "replace each byte")), levels)
+    if value[:1] in b"{[":  # a value that `decode` has left as its text
+        raise ValueError("nested too deeply")
     if (digits := value.lstrip(b"-")).isdigit():
         if len(digits) > MAX_DIGITS:
             raise ValueError(f"a number with more than {MAX_DIGITS} digits")
@@ -254,22 +298,15 @@ def _plain(value: Any, levels: int) -> Any:
     return int(number) if number.is_integer() else number
 
 
-def _sound(text: str) -> str:
-    """Returns a string with U+FFFD for each lone surrogate, which can only come from an escape."""
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _tree(text: bytes, levels: int) -> Any:
-    first = text[:1]
-    if first == b'"':
-        return string(text)
-    if first in _WORDS:
-        return _WORDS[first]
-    if levels and first == b"{":
-        return Object((member.key, _tree(member.value, levels - 1)) for member in members(text))
-    if levels and first == b"[":
-        return [_tree(element.value, levels - 1) for element in elements(text)]
-    return text
+def _text(text: bytes) -> str:
+    """Decodes UTF-8 as Go does: each byte of what is invalid becomes U+FFFD. Python's "replace" joins some bytes."""
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        decoded = text.decode("utf-8", "surrogateescape")
+        for surrogate in _ESCAPED_BYTES:  # a search for all of them at once takes ten times as long
+            decoded = decoded.replace(surrogate, "\ufffd")
+        return decoded
 
 
 def _refuse(constant: str) -> Any:
@@ -277,18 +314,20 @@ def _refuse(constant: str) -> Any:
 
 
 _TYPES[Object] = "an object"
-_WORDS = {b"t": True, b"f": False, b"n": None}
-_decode = JSONDecoder(
-    object_pairs_hook=Object, parse_int=str.encode, parse_float=str.encode, parse_constant=_refuse
-).decode
+
+
+def _decoder(constant: Callable[[str], Any]) -> Callable[[str], Any]:
+    return JSONDecoder(
+        object_pairs_hook=Object, parse_int=str.encode, parse_float=str.encode, parse_constant=constant
+    ).decode
+
+
+_decode = _decoder(_refuse)
 
 
 def string(text: bytes) -> str:
     """Returns the decoded string of a valid string's text; invalid UTF-8 and lone surrogates become U+FFFD."""
-    body = text[1:-1].decode("utf-8", "replace each byte")
-    if "\\" not in body:
-        return body
-    return _sound(_decode(f'"{body}"'))
+    return str(_decoded(text)) if b"\\" in text else _text(text[1:-1])
 
 
 def fold(key: str) -> str:
