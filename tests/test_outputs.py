@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -172,12 +173,13 @@ def test_a_reader_that_is_gone_is_no_error_and_a_full_disk_is_one_line(words: st
 
 @pytest.mark.parametrize("words", few(["status -wait 0.1", "check", "demo", "simulate -legacy true -container -"]))
 def test_a_stream_that_the_caller_has_closed_changes_nothing_else(words: str, tmp_path: Path) -> None:
-    def done(redirection: str) -> subprocess.CompletedProcess[str]:
-        shell = ["/bin/sh", "-c", f'exec "$0" "$@" {redirection}', str(COMMAND), *words.split()]
+    def done(redirection: str, *by: str) -> subprocess.CompletedProcess[str]:
+        shell = ["/bin/sh", "-c", f'exec "$0" "$@" {redirection}', *by, str(COMMAND), *words.split()]
         shell += ["-directory", str(tmp_path)] if words.startswith("status") else []
         return subprocess.run(shell, capture_output=True, text=True, check=False)
 
-    whole, without_stdout, without_stderr = done("</dev/null"), done("<&- >&-"), done("2>&-")
+    bash = [path] if (path := shutil.which("bash")) else []  # what /bin/sh is on many systems
+    whole, without_stdout, without_stderr = done("</dev/null"), done("<&- >&-"), done("2>&-", *bash)
     assert without_stdout.returncode == without_stderr.returncode == whole.returncode
     assert (without_stdout.stdout, without_stdout.stderr.count("\n")) == ("", whole.stderr.count("\n"))
     assert (without_stderr.stderr, without_stderr.stdout.count("\n")) == ("", whole.stdout.count("\n"))

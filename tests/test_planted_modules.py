@@ -23,6 +23,7 @@ from v010_adapter.errors import ConfigError
 from .rig.brief import CI, few
 from .rig.interpreter import FIRST_LINE
 from .rig.programs import Programs
+from .rig.users import GIVES_FILES
 
 ROOT = Path(__file__).parents[1]
 COMMAND = str(Path(sys.executable).with_name("v010-adapter"))
@@ -149,7 +150,7 @@ def test_programs_are_never_written_to_the_current_directory(planted: Path, monk
         assert Path(directory).parent == Path("/tmp")  # noqa: S108 - the subject
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
+@GIVES_FILES
 @pytest.mark.parametrize(("mode", "owner", "reason"), [(0o700, 65534, "belongs to user 65534"), (0o777, 0, "is world")])
 @pytest.mark.parametrize("place", few(["theirs", "theirs/deep"], 1))
 def test_programs_are_never_written_to_a_tmpdir_of_others(

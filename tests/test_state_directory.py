@@ -18,9 +18,8 @@ from v010_adapter.state.ledger import Ledger
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 
 from .rig.loop import SteppedLoop
-from .test_trust_of_others import MASK, NOBODY, USER, set_acl
-
-ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
+from .rig.users import GIVES_FILES, NOBODY
+from .test_trust_of_others import MASK, USER, set_acl
 
 
 @pytest.fixture
@@ -95,7 +94,7 @@ PREPARED: dict[str, tuple[Prepare, str, bool]] = {
 }
 
 
-@ROOT
+@GIVES_FILES
 @pytest.mark.parametrize("prepared", PREPARED)
 def test_what_somebody_has_prepared_is_refused_and_nothing_is_written(prepared: str, state: Path) -> None:
     prepare, expected, is_always_refused = PREPARED[prepared]
@@ -105,7 +104,7 @@ def test_what_somebody_has_prepared_is_refused_and_nothing_is_written(prepared: 
     assert (state.parent / "victim").read_text() == "precious"
 
 
-@ROOT
+@GIVES_FILES
 def test_another_owner_is_an_error_also_where_other_files_get_a_warning(state: Path) -> None:
     set_acl(state, (USER, 7, NOBODY), (MASK, 7, 0))
     assert fault(state, trust=lambda path, root: "") == f"STATE: is writable for user {NOBODY}"
@@ -144,7 +143,7 @@ def linked(path: Path) -> None:
     os.link(path, path.with_name("second"))
 
 
-@ROOT
+@GIVES_FILES
 @pytest.mark.parametrize("name", ["turns", "+pod+c1"])
 @pytest.mark.parametrize(
     ("spoil", "reason", "is_always"),
@@ -203,7 +202,7 @@ def test_a_missing_directory_is_made_for_root_alone_and_those_above_it_as_usual(
     assert oct((made / "turns").stat().st_mode & 0o777) == "0o600"
 
 
-@ROOT
+@GIVES_FILES
 def test_nothing_is_made_below_the_link_of_another_user(state: Path) -> None:
     """Below /tmp, a user's link leads root into a directory of root's."""
     state.chmod(0o1777)

@@ -20,10 +20,10 @@ from v010_adapter.host import paths, trust
 from v010_adapter.host.trust import FileVerdict, judge
 
 from .rig.mounts import OWN_MOUNTS, require_mounts
+from .rig.users import GIVES_FILES, NOBODY
 
-NOBODY, ADM = 65534, 4
+ADM = 4
 GROUP = os.getegid()
-ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
 
 
 PLACES = ("a", "a/b", "a/b/file")
@@ -74,7 +74,7 @@ OF_OTHERS = [
 ]
 
 
-@pytest.mark.parametrize("cases", [OURS, pytest.param(OF_OTHERS, marks=ROOT)], ids=["ours", "of others"])
+@pytest.mark.parametrize("cases", [OURS, pytest.param(OF_OTHERS, marks=GIVES_FILES)], ids=["ours", "of others"])
 def test_who_can_write_is_named_with_the_place(cases: list[Case], place: Path, tmp_path: Path) -> None:
     for modes, owners, expected, warnings in cases:
         for name in (*PLACES, "a/b/link"):
@@ -87,7 +87,7 @@ def test_who_can_write_is_named_with_the_place(cases: list[Case], place: Path, t
         assert verdict.warnings == tuple(f"{tmp_path}/{warning}" for warning in warnings)
 
 
-@ROOT
+@GIVES_FILES
 def test_our_own_files_are_good_and_so_are_roots(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.chown(place, NOBODY, 0)
     monkeypatch.setattr(os, "geteuid", lambda: NOBODY)

@@ -16,8 +16,9 @@ from v010_adapter.host.trust import judge
 from v010_adapter.legacy.find import Programs
 from v010_adapter.settings import HooksSettings
 
+from .rig.users import GIVES_FILES, NOBODY
+
 USER, GROUP_OBJ, GROUP, MASK = 2, 4, 8, 16
-NOBODY = 65534
 
 
 def set_acl(path: Path, *entries: tuple[int, int, int]) -> None:
@@ -33,7 +34,7 @@ def set_acl(path: Path, *entries: tuple[int, int, int]) -> None:
         pytest.skip(f"this file system has no access lists: {error}")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="the access list of our own user is good")
+@GIVES_FILES
 @pytest.mark.parametrize("is_below_sticky", [False, True])
 @pytest.mark.parametrize("place", ["a/file", "a"])
 def test_who_can_write_by_an_access_list_counts(tmp_path: Path, place: str, is_below_sticky: bool) -> None:

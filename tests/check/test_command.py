@@ -15,21 +15,20 @@ from v010_adapter.cli import command_line as cli
 from v010_adapter.cli.check import configuration
 from v010_adapter.cli.check.runtimes import LEAK
 
+from ..rig.users import unprivileged
 from .conftest import HOOK, REQUIRED, Checked
 
 
 @contextmanager
-def unprivileged(directory: Path) -> Iterator[None]:
+def unprivileged_at(directory: Path) -> Iterator[None]:
     """Inside, this process is no root, and the directory and those above it let it pass."""
-    user = os.geteuid()
-    modes = [] if user else [(above, above.stat().st_mode) for above in (directory, *directory.parents)]
+    modes = [] if os.geteuid() else [(above, above.stat().st_mode) for above in (directory, *directory.parents)]
     for above, mode in modes:
         above.chmod(mode | 0o011)
-    os.seteuid(user or 65534)
     try:
-        yield
+        with unprivileged():
+            yield
     finally:
-        os.seteuid(user)
         for above, mode in modes:
             above.chmod(mode)
 
@@ -193,7 +192,7 @@ def test_without_permission_nothing_is_said_not_to_exist(node: Checked) -> None:
     assert not any("Permission denied" in line for line in node("-config", str(config)))  # it imports what it needs
     for name in closed:
         (node.folder / name).chmod(0)
-    with unprivileged(node.folder):
+    with unprivileged_at(node.folder):
         problems = [line for line in node("-config", str(config)) if line.startswith("PROBLEM")]
     for name in closed:
         (node.folder / name).chmod(0o700)

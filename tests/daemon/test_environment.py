@@ -15,7 +15,7 @@ import pytest
 
 from v010_adapter.daemon import guard
 
-from ..rig.daemon import COMMAND, WITH_VARIABLES, Daemon, spawn
+from ..rig.daemon import COMMAND, IGNORING, Daemon, spawn
 from ..rig.machine import Machine, patched, start, stop
 from ..rig.mounts import OWN_MOUNTS, require_mounts
 from ..rig.waiting import running
@@ -54,9 +54,7 @@ def test_exit_codes_are_known_where_the_end_of_children_was_ignored(node: Machin
     node.plugin("bad", "exit 3")
     node.configure("bad")
     options: list[str | Path] = ["-config", node.file(), "-socket", node.path / "nri.sock"]
-    daemon = spawn(
-        ["/usr/bin/env", "--ignore-signal=CHLD", *WITH_VARIABLES, *options], {"PATH": os.defpath, **node.state()}, {}
-    )
+    daemon = spawn([*IGNORING, COMMAND, *options], {"PATH": os.defpath, **node.state()}, {})
     node.daemons.append(daemon)
     daemon.accept(listener)
     assert "exit code 3" in daemon.handshake().call(start("ctr")).message

@@ -15,7 +15,7 @@ from tests.rig.processes import gone, reaped
 from v010_adapter.daemon import guard
 from v010_adapter.daemon.guard import FIRST_WAIT, Launch
 
-from ..rig.daemon import COMMAND, Daemon, spawn
+from ..rig.daemon import COMMAND, IGNORING, Daemon, spawn
 from ..rig.machine import Machine, start, stop
 from ..rig.processes import children_of
 
@@ -169,10 +169,9 @@ def test_a_guard_that_was_stopped_while_it_waits_starts_the_server_again(monkeyp
 
 def test_a_runtime_that_ignores_sigchld_gets_a_guard_and_exit_codes(node: Machine, listener: socket.socket) -> None:
     """The kernel would reap the plugins itself, and their exit codes would be lost."""
-    code = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
     node.plugin("fails", "exit 3")
     node.configure("fails")
-    daemon = node.spawn([sys.executable, "-c", code, COMMAND])
+    daemon = node.spawn([*IGNORING, COMMAND])
     daemon.handshake(node.settings(runtime={"socket": str(node.path / "nri.sock")}))
     assert "exit code 3" in daemon.call(start("ctr")).message
     assert not any("bug" in line for line in daemon.log)

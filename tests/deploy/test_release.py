@@ -18,8 +18,10 @@ from tests.rig.programs import Programs
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
+GIT = ("git", "-C", ROOT, "rev-parse", "HEAD")
 CLONE = pytest.mark.skipif(
-    not (ROOT / ".git").exists() or not shutil.which("git"), reason="this is no clone, or git is not installed"
+    not shutil.which("git") or subprocess.run(GIT, capture_output=True, check=False).returncode != 0,
+    reason="git is not installed, or takes this for no clone of ours",
 )
 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from tests.e2e.build import CRICTL, built, debian, install_packages
 from tests.e2e.runtimes import Runtime
 from tests.e2e.scenario import ALL, MOUNTS, SETUPS
-from tests.peers.build import PeerBroken, PeerMissing, peer
+from tests.peers.build import PeerBroken, PeerMissing, peer, program
 from tests.peers.hook_cases import PACKAGE as PODMANS_HOOKS
 
 SHOWN = 20  # findings of one run
@@ -84,6 +84,7 @@ def _unbuilt(runtime: Runtime) -> PeerMissing | PeerBroken | None:
     """Builds what a runtime's runs need; returns why that is not possible."""
     try:
         install_packages(runtime.packages)
+        program("busybox", "busybox-static")
         for recipe in (CRICTL, runtime.recipe, *runtime.more_recipes):
             built(recipe)
         for name in ("recorder", "oracle", "reference"):

@@ -108,7 +108,7 @@ def _build(recipe: Recipe, target: Path) -> None:
     binaries.rename(target)
 
 
-PACKAGES_OF_ALL = {"runc": "runc", "crun": "crun", "busybox": "busybox-static", "systemd-cat": "systemd"}
+PACKAGES_OF_ALL = {"runc": "runc", "crun": "crun", "systemd-cat": "systemd"}
 PACKAGES_OF_CRIO = {
     "conmon": "conmon",
     "podman": "podman",

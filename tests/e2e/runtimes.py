@@ -12,6 +12,7 @@ from string import Template
 
 from tests.e2e import build, crun, image
 from tests.e2e.pod import IMAGE, STATE, UNHURRIED, Cri, HarnessError, command, until
+from tests.peers.build import program
 
 OLDEST, NEWEST = "containerd-1.7.35", "containerd-2.4.2"
 CRIOS = "cri-o-1.34.0", "cri-o-1.36.3"
@@ -84,9 +85,10 @@ class Runtime:
         return Cri(build.CRICTL.cached_at() / "crictl", STATE / "cri.sock", STATE)
 
     def write_images(self) -> None:
+        busybox = f"bin/busybox={program('busybox', 'busybox-static')}"
         for name, file in IMAGES.items():
             # What is killed at once, rather than asked first, dies faster.
-            image.main(str(file), name, stop_signal="SIGTERM" if name == UNHURRIED else "SIGKILL")
+            image.main(str(file), name, busybox, stop_signal="SIGTERM" if name == UNHURRIED else "SIGKILL")
 
     def spawn_until(self, answers: Callable[[], bool]) -> None:
         environment = {"PATH": self.path(), "HOME": str(STATE), **self.variables}

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections import Counter
 
+from ..rig.brief import MEMORY
 from .playing import play
 
 
@@ -21,7 +22,7 @@ def main() -> None:
         int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(1 << 32),
     )
     marks, bad, events, runs, calm = Counter[str](), 0, 0, 0, 0
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as above:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as above:
         for seed in range(first, first + number):
             world, found = play(seed, f"{above}/state")
             marks += world.marks

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ..rig.debian import missing
+from ..rig.debian import find, missing
 from ..rig.mounts import refused
 from ..rig.processes import gone
 from ..rig.waiting import LIMIT, until
@@ -29,7 +29,7 @@ def need(name: str) -> None:
     # A runtime mounts the container's root directory.
     if reason := "root alone makes containers" if os.geteuid() else refused():
         pytest.skip(reason)
-    for program in (name, "busybox", "unshare"):
+    for program in (name, "unshare"):
         if shutil.which(program) is None:
             missing(f"no {program}")
 
@@ -48,7 +48,9 @@ class OciRuntime:
         rootfs = folder / "bundle/rootfs"
         for one in ("bin", "dev", "proc"):
             (rootfs / one).mkdir(parents=True)
-        shutil.copy("/usr/bin/busybox", rootfs / "bin/busybox")
+        if isinstance(busybox := find("busybox", "busybox-static"), str):
+            missing(busybox)
+        shutil.copy(busybox, rootfs / "bin/busybox")
         self.made: list[Container] = []
 
     @property
@@ -123,6 +125,8 @@ class Container:
             "root": {"path": str(self.runtime.root.parent / "bundle/rootfs"), "readonly": False},
             "mounts": [
                 {"destination": "/proc", "type": "proc", "source": "proc"},
+                # TMPDIR is often mounted nodev.
+                {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755"]},
                 {"destination": "/ran", "type": "bind", "source": str(self.ran), "options": ["bind"]},
             ],
             "linux": {"namespaces": namespaces, "cgroupsPath": self.cgroup},

@@ -14,6 +14,7 @@ import pytest
 from v010_adapter.hooks import directory, model
 from v010_adapter.host import paths
 
+from ..rig.users import unprivileged
 from .hookdirs import Scene, in_force, later, opened, problems, text
 
 MIB = 1 << 20
@@ -155,10 +156,6 @@ UNREADABLE = {
 @pytest.mark.parametrize("steps", UNREADABLE.values(), ids=UNREADABLE)
 def test_what_nobody_may_read_is_a_problem_until_it_is_readable(steps: str) -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as base:  # pytest's own is closed to nobody
-        user = os.geteuid()
         os.chmod(base, 0o1777)  # noqa: S103 - sticky, or nothing in it would be trusted
-        os.seteuid(user or 65534)
-        try:
+        with unprivileged():
             Scene(Path(base)).play(steps)
-        finally:
-            os.seteuid(user)

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from v010_adapter.host import paths
 
+from ..rig.brief import MEMORY
 from .hookdirs import Scene, in_force, unread
 
 MASK, BAD, GONE = "empty", "bad", "gone"
-MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - a disk takes most of the time
 
 
 class Life(Scene):

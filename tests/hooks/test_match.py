@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from random import Random
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import re2  # type: ignore[import-untyped]
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from v010_adapter.cli.check import faults
 from v010_adapter.cli.hooks.explain import explain
-from v010_adapter.hooks import match
+from v010_adapter.hooks import match, patterns
 from v010_adapter.hooks.facts import Facts
 from v010_adapter.hooks.match import Matcher, NamedHook
 from v010_adapter.hooks.model import Hook, When, parse
@@ -210,6 +211,13 @@ def test_patterns_with_more_literals_than_one_filter_holds_are_all_found() -> No
     large = f"({'|'.join(long)})$"
     together = Patterns([large, "a$"])
     assert [together.find(f"<{long[3]}{end}") for end in ("a", "")] == [{"a$"}, {large}]
+
+
+def test_where_re2_cannot_be_imported_a_pattern_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patterns, "_re2", Mock(side_effect=ImportError("libstdc++.so.6: no such file")))
+    patterns.fault.cache_clear()
+    assert patterns.fault("a") == "google-re2 cannot be imported: libstdc++.so.6: no such file"
+    patterns.fault.cache_clear()
 
 
 def test_only_short_keys_without_a_pattern_are_remembered_and_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -244,6 +245,8 @@ def replace_interpreter(stage: Stage) -> None:
 def test_after_a_change_of_what_is_executed_the_new_one_runs(
     stage: Stage, gate: Fifo, first_line: str, change: Callable[[Stage], None]
 ) -> None:
+    if "\0" in first_line and subprocess.run(["/bin/sh", "-c", 'test -n "$BASH_VERSION"'], check=False).returncode == 0:
+        pytest.skip("bash takes a script whose first line has a NUL for no script")
     (stage.folder / "shell").symlink_to("/bin/sh")
     stage.programs.write("outer", f'#!{stage.folder}/shell\nexec /bin/sh "$@"\n')
     script = f"#!{first_line.format(stage.folder)}\necho >{gate}\n{GOOD.format(stage.folder)}\n"

@@ -70,6 +70,7 @@ def host(node: Node) -> Rooted:
     return Rooted(node)
 
 
+SHELL = Path("/bin/sh")
 MEASURED = {  # and whether it runs the plugins for pods itself
     **dict.fromkeys(["2.4.2", "v2.4.2", "2.4.2+unknown", "2.3.4-k3s1", "v2.0.14", "2.0.0-rc.1"], True),
     **dict.fromkeys(["1.7.35", "v1.7.35", "1.7.35+unknown", "v1.7.0-beta.2"], False),
@@ -89,13 +90,11 @@ def runtime(tmp_path: Path) -> Iterator[Callable[[bytes], int]]:
     number = count()
 
     def start(text: bytes) -> int:
-        program = Programs(tmp_path).write(f"runtime{next(number)}", Path("/bin/cat").read_bytes() + text)
+        program = Programs(tmp_path).write(f"runtime{next(number)}", SHELL.read_bytes() + text)
         process: subprocess.Popen[bytes]
-        process = stack.enter_context(running([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE))
-        assert process.stdin is not None
+        line = [program, "-c", "echo it runs; read line"]
+        process = stack.enter_context(running(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
         assert process.stdout is not None
-        process.stdin.write(b"it runs")
-        process.stdin.flush()
         os.read(process.stdout.fileno(), 1)  # so the pid has this executable
         program.unlink()  # an upgrade has removed it
         return process.pid
@@ -122,7 +121,7 @@ def test_pods_are_left_to_a_containerd_that_runs_plugins_for_them(
 def test_of_a_version_that_nobody_has_measured_the_executable_tells(
     host: Rooted, runtime: Callable[[bytes], int], caplog: pytest.LogCaptureFixture
 ) -> None:
-    size = Path("/bin/cat").stat().st_size
+    size = SHELL.stat().st_size
     across = b" " * (-size % CHUNK - len(DEFAULT_CONF_JSON) // 2) + DEFAULT_CONF_JSON.encode() + b"/usr/lib"
     for text, level, why in (
         (b"/etc/nri/conf.jso", logging.INFO, f"does not contain {DEFAULT_CONF_JSON}"),

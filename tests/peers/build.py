@@ -159,5 +159,31 @@ def unpack(package: str, scratch: Path) -> Path:
     return scratch / "all"
 
 
+def _needs(installed: str) -> str:
+    """What ldd says; of a program that needs nothing it says so as an error."""
+    try:
+        return subprocess.run(["ldd", installed], capture_output=True, text=True, check=False).stdout
+    except OSError as error:
+        raise PeerMissing(f"ldd: {error}") from error
+
+
+def program(command: str, package: str) -> Path:
+    """A program on PATH, else of Debian's package; PeerMissing has the reason if neither can be had.
+
+    Where the package has it for a container that has nothing else, one on PATH that needs libraries will not do.
+    """
+    installed = shutil.which(command)
+    if installed and not (package.endswith("-static") and "=>" in _needs(installed)):
+        return Path(installed)
+
+    def take(staged: Path) -> None:
+        found = list(unpack(package, staged.parent).glob(f"**/bin/{command}"))
+        if not found:
+            raise PeerMissing(f"{package} has no {command}")
+        found[0].rename(staged)
+
+    return made(cache() / command, take)
+
+
 if __name__ == "__main__":
     print(peer(*sys.argv[1:]))

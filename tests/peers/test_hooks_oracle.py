@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import os
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from unittest import mock
@@ -163,6 +164,8 @@ def test_the_same_patterns_are_good_and_match_the_same_texts(package: Package, g
 
 
 def test_names_are_lower_cased_alike_whatever_they_are_made_of(package: Package) -> None:
+    """But for characters that only one of both knows yet: Go and Python have their own versions of Unicode."""
+
     def key(file: str) -> tuple[str, str]:
         return sort_key(NamedHook(file, "", Hook("", (), (), None, When(), ())))
 
@@ -170,7 +173,11 @@ def test_names_are_lower_cased_alike_whatever_they_are_made_of(package: Package)
     assert len(changed) > 1000
     characters = [chr(code) for code in range(1, 0x110000) if not 0xD800 <= code <= 0xDFFF]
     cased = {name for name in characters if name in changed or not name == name.lower() == name.upper()}
-    assert not [name for name in cased if key(name) != (changed.get(name, name), name)]
+    known = {name for name in cased if unicodedata.category(name) != "Cn"}
+    if unicodedata.unidata_version >= "16":  # of Python 3.14; 15 is that of Go up to 1.26
+        known &= changed.keys()
+    assert len(known) > 1000
+    assert not [name for name in known if key(name) != (changed.get(name, name), name)]
     rest = "".join(name for name in characters if name not in cased)
     assert key(rest) == (rest, rest)
 

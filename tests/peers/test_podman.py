@@ -19,7 +19,7 @@ from nri import api
 from nri.runtimes import Runtime
 from tests.e2e.build import install_packages
 from tests.peers.build import PeerMissing
-from tests.rig.debian import missing
+from tests.rig.debian import find, missing
 from tests.rig.interpreter import PYTHON
 from tests.rig.loop import SteppedLoop
 from tests.rig.programs import Programs
@@ -34,7 +34,7 @@ from v010_adapter.oci.spec import apply, spec_from
 from v010_adapter.programs.process import Runner
 from v010_adapter.settings import HooksSettings
 
-PACKAGES = {"podman": "podman", "conmon": "conmon", "runc": "runc", "busybox": "busybox-static"}
+PACKAGES = {"podman": "podman", "conmon": "conmon", "runc": "runc"}
 SAMPLES = Path(__file__).resolve().parents[2] / "hooks.d"
 EDITOR = Path(__file__).resolve().parents[1] / "e2e" / "adjuster.py"
 CGROUP = f"/hooks-test-{os.getpid()}"
@@ -58,7 +58,7 @@ class Podman:
         """The config.json of a container that is initialised, as far as the machine permits that."""
         podman = ["podman", "--root", f"{self.folder}/store", "--runroot", f"{self.folder}/run"]
         podman += ["--tmpdir", f"{self.folder}/state", "--storage-driver", "vfs", "--cgroup-manager", "cgroupfs"]
-        podman += ["--events-backend", "file", "--runtime", "runc"]
+        podman += ["--events-backend", "file", "--runtime", "runc", "--runtime-flag", f"root={self.folder}/runc"]
         podman += ["--hooks-dir", str(directory)]
         create = [*podman, "create", "--name", name, "--network", "host", "--cgroup-parent", CGROUP, *options]
         create += ["--http-proxy=false", "--rootfs", str(self.rootfs), *command]
@@ -81,12 +81,12 @@ def podman() -> Iterator[Podman]:
         install_packages(PACKAGES)
     except PeerMissing as error:
         missing(f"podman cannot be had: {error}")
-    busybox = shutil.which("busybox")
-    assert busybox
+    if isinstance(busybox := find("busybox", "busybox-static"), str):
+        missing(busybox)
     with tempfile.TemporaryDirectory(prefix="podman-") as folder:
         if len(f"{folder}/run") > LONGEST:
             missing(f"podman allows its runroot {LONGEST} characters, which {folder}/run exceeds: TMPDIR is long")
-        yield Podman(Path(folder), Path(busybox))
+        yield Podman(Path(folder), busybox)
     for left in sorted(Path("/sys/fs/cgroup").glob(f"**{CGROUP}/**"), reverse=True):
         with suppress(OSError):
             left.rmdir()

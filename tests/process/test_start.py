@@ -6,6 +6,7 @@ import errno
 import gc
 import io
 import os
+import re
 import resource
 import signal
 from collections.abc import Callable, Iterator
@@ -31,9 +32,9 @@ from .conftest import Run
 def test_it_is_run_as_type_invoke_with_just_the_environment_that_was_given_where_we_run(
     loop: SteppedLoop, shell: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """argv[0] is the type, not the path: `cat` names itself by it; its argument is a file that is not there."""
-    run = Run(loop, "/bin/cat", plugin="my-type").wait()
-    assert run.lines == ["my-type: invoke: No such file or directory"]
+    """argv[0] is the type, not the path: a shell names itself by it; its argument is a file that is not there."""
+    (line,) = Run(loop, "/bin/sh", plugin="my-type").wait().lines
+    assert re.match("my-type: .*invoke", line)
     assert shell('echo "$#" "$@"').wait().stdout == "1 invoke\n"
     monkeypatch.setenv("NRI_PLUGIN_SOCKET", "3")
     environ = shell("cat /proc/$$/environ").wait().stdout.split("\0")
@@ -253,6 +254,10 @@ def test_the_kernel_kills_a_program_that_eats_memory_and_not_the_daemon(
 ) -> None:
     """A service has a score below 0, which not every root may have: it is only told so. A pod has one above."""
     before = OOM_SCORE.read_text()
+    try:
+        OOM_SCORE.write_text("0")
+    except PermissionError:
+        pytest.skip("the lowest score that this session may have is above 0")
     OOM_SCORE.write_text("321")
     try:
         own = Children()

@@ -8,6 +8,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 CI = bool(os.environ.get("CI"))
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108
+"""Where files lie that would take most of a test's time on a disk. None: where all others do."""
 
 
 def few(cases: Sequence[T], number: int = 2) -> Sequence[T]:

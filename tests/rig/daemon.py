@@ -30,6 +30,9 @@ from .waiting import LIMIT, limit
 COMMAND = Path(sys.executable).with_name("v010-adapter")
 WITH_VARIABLES = [sys.executable, str(COMMAND)]
 """The command by an interpreter that obeys Python's variables. The command itself makes it ignore them."""
+CODE = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+IGNORING = [sys.executable, "-c", CODE]
+"""Executes a command that inherits that SIGCHLD is ignored."""
 LATE = 0.25  # seconds of a call that shall not be done in time, in tests with the mark `deadline`
 OVER = 1e-9  # seconds of a call whose time is over as it comes
 # What makes a daemon note which lines it runs; set under `make coverage`.

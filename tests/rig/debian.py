@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
-from tests.peers.build import PeerMissing, cache, made, unpack
+from tests.peers.build import PeerMissing, program
 
 
 def missing(reason: str) -> NoReturn:
@@ -23,15 +22,7 @@ def missing(reason: str) -> NoReturn:
 @functools.cache
 def find(command: str, package: str) -> Path | str:
     """Returns a program, or why there is none. One that had to be downloaded stays in the cache of built peers."""
-    installed = shutil.which(command)
-    if installed:
-        return Path(installed)
-
-    def take(staged: Path) -> None:
-        (program,) = unpack(package, staged.parent).glob(f"**/bin/{command}")
-        program.rename(staged)
-
     try:
-        return made(cache() / command, take)
+        return program(command, package)
     except PeerMissing as problem:
-        return f"no {command} on PATH, and Debian's package cannot be had: {problem}"
+        return f"no {command} on PATH that will do, and Debian's package {package} cannot be had: {problem}"

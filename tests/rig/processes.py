@@ -3,6 +3,7 @@ inside a test changes of the test's process."""
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import logging
 import os
@@ -19,6 +20,8 @@ from .waiting import limit, until
 
 NO_PROCESS = (1 << 22) + 1
 """A pid above the kernel's highest. A small one is a process of the kernel on a machine that has just started."""
+PR_GET_DUMPABLE = 3
+prctl = ctypes.CDLL(None).prctl
 
 
 def open_descriptors() -> set[str]:
@@ -31,7 +34,7 @@ def open_descriptors() -> set[str]:
 
 
 def state() -> dict[str, Any]:
-    """Returns what a test, or the command, may change of the process that it runs in."""
+    """Returns what a test may change of its process, and must put back."""
     log, numbers = logging.getLogger(), signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
     return {
         "directory": os.getcwd(),
@@ -44,6 +47,7 @@ def state() -> dict[str, Any]:
             resource.getrlimit(of) for of in (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_AS)
         ],
         "threads": {*threading.enumerate()},
+        "dumpable": prctl(PR_GET_DUMPABLE),
     }
 
 
@@ -54,7 +58,8 @@ def restored() -> Iterator[None]:
     try:
         yield
     finally:
-        os.chdir(before["directory"])
+        if os.getcwd() != before["directory"]:  # which may be closed to another user, as /root is
+            os.chdir(before["directory"])
         level, log.handlers[:] = before["log"]
         log.setLevel(level)
         for number, handler in before["signals"].items():

@@ -69,8 +69,7 @@ def until(met: Callable[[], T], what: str) -> T:
 
 
 def tick() -> None:
-    """Waits until what changes has another time than what has changed before: on old kernels, times stand still for a
-    few milliseconds."""
+    """Waits until a file that changes now gets another time: before Linux 6.13 times stand still for milliseconds."""
     with open(os.memfd_create("clock"), "wb", buffering=0) as clock:
 
         def now() -> int:

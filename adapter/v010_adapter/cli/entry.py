@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import sys
@@ -36,6 +37,7 @@ def main(*, in_container: bool = False) -> int:
     if is_daemon:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # it waits until the daemon acts on it
     _write_paths_in_utf8()
+    _know_that_stderr_is_closed()
     launch = None
     if is_daemon:
         if "NRI_PLUGIN_SOCKET" in os.environ:
@@ -61,6 +63,12 @@ def _write_paths_in_utf8() -> None:
         if sys.stdout is not None:  # stdout keeps its encoding
             os.environ.setdefault("PYTHONIOENCODING", sys.stdout.encoding)
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606
+
+
+def _know_that_stderr_is_closed() -> None:
+    """A shell began this file. If stderr was closed, bash reads the file at its number, and leaves it open there."""
+    if sys.stderr is not None and fcntl.fcntl(sys.stderr, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+        sys.stderr = None
 
 
 def _interrupt(*_: object) -> None:

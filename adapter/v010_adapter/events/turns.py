@@ -467,10 +467,10 @@ class Turns:
 
     def _write(self, turn: Turn, state: NoteState) -> None:
         """Notes the state of an event, unless a note of its id is there that is younger, or perhaps is."""
-        begun = turn.came if state is NoteState.FAILED else turn.at  # see `Note.counted_for`
-        place, note = _place(turn), Note(begun, self._me, state, turn.name)
+        since = turn.came if state is NoteState.FAILED else turn.at  # see `Note.counted_for`
+        place, note = _place(turn), Note(since, self._me, state, turn.name)
         there = Note.parse(self._file.read(place))
-        at = turn.quiet_at if turn.is_late else begun  # else it would hide a later event that is begun elsewhere
+        at = turn.quiet_at if turn.is_late else since  # else it would hide a later event that is begun elsewhere
         if there is None or there.id != note.id or not at < there.at <= self._clock():
             self._file.write(place, note.encode())
 

@@ -53,7 +53,7 @@ class HookFile:
         A file that became empty a moment ago keeps its last version if it will be read again, that is with `watch`.
         """
         self.seen = None
-        begun = now()
+        read_at = now()
         try:
             text, status = _contents(self.path)
             reason = settings.trust(self.path, "/")
@@ -67,7 +67,7 @@ class HookFile:
             return
         if text != self._text:
             self._parse(text, settings)
-        self.seen = paths.version(status) if begun - status.st_ctime_ns > paths.TIMESTAMP_STEP else None
+        self.seen = paths.version(status) if read_at - status.st_ctime_ns > paths.TIMESTAMP_STEP else None
 
     def _cannot_be_read(self, error: OSError | ValueError) -> None:
         self._text = None

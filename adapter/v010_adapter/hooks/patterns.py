@@ -34,6 +34,10 @@ def _options() -> Any:
 def fault(pattern: str) -> str:
     """Returns why a pattern cannot be used, empty if it can."""
     try:
+        _re2()
+    except ImportError as error:  # its wheel needs libstdc++, which not every system has
+        return f"google-re2 cannot be imported: {error}"
+    try:
         _re2().Filter().Add(pattern, _options())  # ten times as fast as re2.compile, but its error has no reason
     except _re2().error:
         return _reason(pattern)

@@ -188,12 +188,12 @@ class ConfigFile:
         """
         if self._seen and paths.version_at(self.path) == self._seen:
             return self._good or self._in_force()
-        begun = self._now()
+        read_at = self._now()
         found = read(self.path, self._trust)
         self._seen = ()
         if status := found.status:
             # A file that was just written may change within the same tick of its clock: stat would not show that.
-            age = begun - max(status.st_mtime_ns, status.st_ctime_ns)
+            age = read_at - max(status.st_mtime_ns, status.st_ctime_ns)
             self._seen = paths.version(status) if age > paths.TIMESTAMP_STEP else ()
         return self._accept(found.config) if found.error is None else self._reject(found.error)
 

@@ -97,9 +97,9 @@ class _Crew:
         """What the log has a line of."""
         self._search = program.environ.get("PATH", os.defpath)
         self._files = programs_namespace.call(list, paths.executed_files(program.path, self._search))
-        begun = time.time_ns()
+        read_at = time.time_ns()
         self._versions = self._look()
-        young = range(begun - paths.TIMESTAMP_STEP, time.time_ns() + 1)
+        young = range(read_at - paths.TIMESTAMP_STEP, time.time_ns() + 1)
         self.is_stable = not any(version[-1] in young for version in self._versions)
         """Whether a change of the files from now on shows in their status. It does if the clock has gone back since."""
 

@@ -46,6 +46,7 @@ build() {
   for program in runc busybox openssl; do
     command -v $program > /dev/null || die "$program is not installed"
   done
+  ! ldd /bin/busybox | grep -q '=>' || die "/bin/busybox needs libraries, which its image has not: install busybox-static"
   [ -n "$missing" ] || return 0
   # Own caches: who removes $K8S removes all. -mod=mod fills in go.mod and go.sum as needed.
   export GOMODCACHE=$K8S/gomod GOCACHE=$K8S/gocache GOTMPDIR=$K8S/gotmp CGO_ENABLED=0 GOWORK=off
