@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from v010_adapter.base import gojson
 
 from .oci.test_patch import instructions
+from .rig.waiting import limit
 
 quick = settings(deadline=None, max_examples=100)
 DEEP = 10_000
@@ -298,6 +299,14 @@ def test_a_text_that_is_wrong_or_deep_takes_some_steps_for_each_value() -> None:
     for before, after in ((b"", b"}"), (b"", b"x"), (b"", b"]}]"), (b"", b",]}"), (DEEPER[0] + b",", b"]}")):
         text = b'{"x":"\\ud800","updates":[%s%s%s' % (before, b",".join([ELEMENT] * (MANY // 4)), after)
         assert steps(text) < WITHIN * (values + text.count(b"[[")), after
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\\x"], ids=["no end", "a line end", "a wrong escape"])
+def test_a_string_that_is_none_is_searched_for_its_end_once(end: bytes) -> None:
+    """As JSON in a string, cut off. From each of its quotes to the end, the search would take an hour."""
+    text = b'{"a":"' + rb"[\"\"" * 200_000 + end
+    with limit("the text is read"), pytest.raises(gojson.JSONError):
+        gojson.decode(text, 1)
 
 
 @quick

@@ -23,6 +23,7 @@ from nri import Context, Hold, HoldEnd, Missing, NotHeld, NRIError, Plugin, api
 from nri.cgroup import expand
 from nri.holding import evidence
 from nri.holding.holds import Holds, KeeperProcess
+from nri.holding.keeper import Keeper
 from nri.testing import Node
 from nri.testing import created as testing
 from nri.testing.created import Created
@@ -426,11 +427,27 @@ def test_a_keeper_that_does_not_answer_is_replaced_and_its_other_holds_stay_in_f
 def test_a_keeper_that_reads_nothing_blocks_nobody(holds: Holds, stopped: Stop) -> None:
     holds.start(LIMIT)
     stopped(holds.keeper)
-    container = api.Container(id="c1", pid=os.getpid())
     with limit("all requests are sent"):
-        for _ in range(MANY):
+        for number in range(MANY):
             with pytest.raises(NotHeld, match=Missing.NO_KEEPER.value):
-                holds.hold(container, timeout=0)
+                holds.hold(api.Container(id=f"c{number}", pid=os.getpid()), timeout=0)
+    assert len(holds._wanted) < MANY, "none for what it was not asked"
+
+
+def test_a_container_that_was_let_go_and_has_not_started_yet_is_let_go_by_the_next_keeper_too(
+    holds: Holds, created: Callable[..., Created]
+) -> None:
+    """Its limit would refuse it, though all that the plugin has to say of it has been said."""
+    held = holds.hold(created().request.container, timeout=LIMIT)
+    assert held.let_go() is HoldEnd.LET_GO
+    keeper = holds.keeper
+    os.kill(keeper, signal.SIGKILL)
+    gone(keeper)
+    following = Keeper(-1, holds.directory, os.getpid())
+    following._take_over()
+    (left,) = following._held.values()
+    assert (left.wanted, left.end) == (HoldEnd.LET_GO, HoldEnd.LET_GO)
+    left._steps.close()
 
 
 def test_a_keeper_that_does_not_answer_and_cannot_be_killed_is_asked_again_later(
@@ -473,9 +490,8 @@ def test_a_container_that_is_held_too_late_is_let_go_by_the_next_keeper(
     stopped(keeper)
     send = KeeperProcess.send
 
-    def send_hold(keeper: KeeperProcess, request: dict[str, object]) -> None:
-        if request["do"] == "hold":
-            send(keeper, request)
+    def send_hold(keeper: KeeperProcess, request: dict[str, object]) -> bool:
+        return request["do"] == "hold" and send(keeper, request)
 
     with monkeypatch.context() as patch:
         patch.setattr(KeeperProcess, "send", send_hold)

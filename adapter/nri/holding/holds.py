@@ -130,10 +130,11 @@ class Holds:
         request = {"do": "hold", "id": container.id, "pid": pid, "cgroup": cgroup}
         request |= {"limit": limit, "at_end": at_end.value}
         with self._lock:
+            is_sent = (self._keeper or self.start(0)).send(request)
             try:
-                answer = self._ask(request, timeout)
-            except BaseException:  # it may be held, or will be later
-                if self._keeper is not None:
+                answer = self._answer(request, timeout)
+            except BaseException:
+                if is_sent and self._keeper is not None:  # it may be held, or will be later
                     self._wanted[container.id] = HoldEnd.LET_GO
                     self._keeper.end(container.id, HoldEnd.LET_GO)
                 raise
@@ -150,7 +151,7 @@ class Holds:
         """
         with self._lock:
             try:
-                return hold.end or HoldEnd(self._ask({"do": how.value, "id": hold.id}, timeout, kills=True)["over"])
+                return hold.end or HoldEnd(self._ask({"do": how.value, "id": hold.id}, timeout)["over"])
             except NotHeld:
                 self._wanted[hold.id] = how
                 raise
@@ -203,39 +204,43 @@ class Holds:
                 if not self._take(keeper.receive()):
                     self._replace(keeper)
 
-    def _ask(self, request: dict[str, object], timeout: float, *, kills: bool = False) -> dict[str, str]:
-        """Sends a request; returns the answer. Raises NotHeld if the keeper does not answer.
-
-        `kills` is whether a keeper that has had the whole time for its answer is killed, and the next one is asked.
-        """
-        id_, is_hold = str(request["id"]), request["do"] == "hold"
+    def _ask(self, request: dict[str, object], timeout: float) -> dict[str, str]:
+        """Asks for the end of a hold; returns the answer. Raises NotHeld if neither keeper answers; see `end`."""
         keeper = self._keeper or self.start(0)
-        kills = kills and self.keeper > 0
+        is_ready = self.keeper > 0
         keeper.send(request)
+        try:
+            return self._answer(request, timeout)
+        except NotHeld:
+            if not is_ready or self._keeper is not keeper:
+                raise
+        deadline = time.monotonic() + NEXT
+        keeper.kill(NEXT)
+        return self._answer(request, deadline - time.monotonic())
+
+    def _answer(self, request: dict[str, object], timeout: float) -> dict[str, str]:
+        """Waits for the answer to a request that was sent. Raises NotHeld if the keeper does not answer."""
+        id_, is_hold = str(request["id"]), request["do"] == "hold"
         deadline = time.monotonic() + timeout
-        while keeper.has_told(deadline - time.monotonic()):
+        while (keeper := self._keeper) and keeper.has_told(deadline - time.monotonic()):
             fields = self._take(keeper.receive())
             if fields.get("id") == id_ and ("over" in fields) != is_hold:
                 return fields
             if not fields:  # the next keeper has taken over the holds
-                keeper, kills = self._replace(keeper), False
+                keeper = self._replace(keeper)
                 if is_hold:
                     break
                 keeper.send(request)
-        if not kills:
-            raise NotHeld(Missing.NO_KEEPER)
-        deadline = time.monotonic() + NEXT
-        keeper.kill(NEXT)
-        return self._ask(request, deadline - time.monotonic())
+        raise NotHeld(Missing.NO_KEEPER)
 
     def _take(self, fields: dict[str, str]) -> dict[str, str]:
         """Tells a hold of its end, or the keeper of its start, if that is the message. Returns the message."""
         if "ready" in fields and self._keeper is not None:
             self._keeper.on_ready(fields)
-        if "over" in fields:
+        if "over" in fields or "no" in fields:
             self._wanted.pop(fields["id"], None)
-            if hold := self._held.pop(fields["id"], None):
-                hold.over(fields)
+        if "over" in fields and (hold := self._held.pop(fields["id"], None)):
+            hold.over(fields)
         return fields
 
     def _replace(self, keeper: KeeperProcess) -> KeeperProcess:
@@ -305,10 +310,13 @@ class KeeperProcess:
         """Waits for a message, or for the keeper's end."""
         return _is_readable(self.socket.fileno(), timeout)
 
-    def send(self, request: dict[str, object]) -> None:
-        """Sends a request. `receive` notices a keeper that has ended; one that reads nothing does not answer."""
-        with suppress(OSError):
+    def send(self, request: dict[str, object]) -> bool:
+        """Sends a request if there is room; returns whether there was. `receive` notices a keeper that has ended."""
+        try:
             self.socket.send(encoded(request), socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+        except OSError:
+            return False
+        return True
 
     def end(self, id_: str, how: HoldEnd) -> None:
         """Asks for the end of a hold."""

@@ -245,6 +245,8 @@ class Keeper:
             held = Held(fifos, until, at_end, self._records, record)
             if not lives:
                 held.wanted = at_end
+            elif not fifos.is_in_place():  # it was let go, and only its start has not come yet
+                held.wanted = HoldEnd.LET_GO
             if held.go_on():
                 self._held[id_] = held
 

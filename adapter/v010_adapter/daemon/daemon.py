@@ -37,6 +37,8 @@ LOOK = 0.2
 """Seconds between two looks, of an adapter that is told to end, whether another adapter has joined."""
 FIRST_WAIT, LONGEST_WAIT = 0.1, 0.5
 """Seconds between two attempts to join: each wait is twice the one before. Pods that start meanwhile have no create."""
+AFTER_BUG = 1.0
+"""Seconds until the adapter joins again after a bug, which it may meet again at once."""
 REMINDER = 10.0
 """Seconds between two log lines while the runtime takes its time to join us."""
 OPEN_AFTER = 1.0
@@ -160,19 +162,18 @@ class Daemon:
     def _try(self) -> None:
         if self._origin.connect is None:
             return
-        self._unfit = self._adapter.unfit
         try:
+            self._unfit = self._adapter.unfit
             if self._unfit:
                 raise RegistrationError(f"{self._unfit}: another adapter serves, and this one waits")
             self._adapter.end_left_holds()
-            trunk = self._origin.connect()
+            self._join(self._origin.connect())
         except RegistrationError as error:
             self._try_later(error)
         except Exception as error:
-            log.exception("a bug: the adapter cannot join")
-            self._try_later(RegistrationError(f"a bug: {error}"))
-        else:
-            self._join(trunk)
+            if (text := f"a bug: {error}") != self._reason:
+                log.exception("a bug: the adapter cannot join")
+            self._try_later(RegistrationError(text))
 
     def _join(self, fd: int) -> None:
         self._enter(ConnectionState.JOINING)
@@ -268,6 +269,7 @@ class Daemon:
         log.error("a bug: the connection with the runtime cannot go on", exc_info=error)
         if self._trunk is not None:
             self._trunk.close()
+        self._wait = AFTER_BUG
         self._on_lost(RegistrationError(f"a bug: {error}"))
 
     def _on_lost(self, error: NRIError | None) -> None:

@@ -318,10 +318,14 @@ class PodProcesses:
                 return
             pidfd = None
         if pidfd is None:
-            self._looks[id_] = self._loop.call_at(self._loop.time() + LOOK_AGAIN, look)
+            self._looks[id_] = self._loop.call_at(self._loop.time() + LOOK_AGAIN, partial(self._look_again, id_, look))
         else:
             self._pidfds[id_] = pidfd
             self._loop.watch(pidfd, partial(self._on_process_exit, id_))
+
+    def _look_again(self, id_: str, look: Callable[[], object]) -> None:
+        del self._looks[id_]
+        look()
 
     def forget(self, id_: str) -> None:
         """Ends the watch of a pod, if there is one."""
