@@ -105,7 +105,9 @@ def test_json_has_every_line_with_its_place(node: Checked) -> None:
 
 
 def test_every_error_of_the_configuration_is_shown_and_the_rest_of_it_counts(node: Checked) -> None:
-    text = f"legacy:\n  paht: [/x]\n  config: {node.folder}/conf.json\nlog: {{level: loud}}\n"
+    text = (
+        f"legacy:\n  paht: [/x]\n  config: {node.folder}/conf.json\nlog: {{level: loud}}\nhooks: {{enabled: false}}\n"
+    )
     lines = node("-config", str(node.write("bad.yaml", text)))
     assert lines[1].startswith("PROBLEM bad.yaml:2: legacy.paht: unknown key")
     assert lines[2] == "PROBLEM bad.yaml:4: log.level: must be one of debug, info, warning, error"
@@ -113,7 +115,7 @@ def test_every_error_of_the_configuration_is_shown_and_the_rest_of_it_counts(nod
     assert (lines[-1], node.code) == ("2 problems", 1)
     lines = node("-config", str(node.write("bad.yaml", "a: b\n c: [")))
     assert lines[1].startswith("PROBLEM bad.yaml:2: ")
-    assert lines[-1] == "1 problem"
+    assert [line for line in lines if "bad.yaml" in line] == [lines[1]], "beside it, this machine's own files count"
 
 
 def test_where_the_list_is_unknown_the_default_one_is_not_checked_in_its_place(node: Checked) -> None:
