@@ -103,6 +103,7 @@ e2e: $(VENV)/.test ## pods on real runtimes, which it builds; needs root
 
 faults: $(VENV)/.test ## plugins that misbehave, and kills
 	$(BIN)/python -m tests.faults $(FAULTS)
+	$(BIN)/python -m tests.faults.runs 8
 	$(BIN)/python -m tests.faults.large $(LARGE)
 
 fuzz: $(VENV)/.fuzz ## mutated inputs under libFuzzer

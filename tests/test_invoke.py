@@ -89,6 +89,9 @@ def test_what_becomes_of_a_change_is_shown(node: Invoked) -> None:
     )
     assert all(map(str.startswith, node.out.splitlines(), shown)), node.out
     assert node.json("utc")["adjust"] == {"env": [{"key": "TZ", "value": "UTC"}]}
+    node.plugin("utc", UTC.replace("TZ=UTC", "FOO=baz"))
+    assert node("utc") == 0
+    assert '    - process.env[FOO]  "FOO=bar"\n    + process.env[FOO]  "FOO=baz"\n' in node.out
 
 
 def test_a_failure_is_judged_as_configured(node: Invoked) -> None:

@@ -52,6 +52,7 @@ def test_an_adapter_whose_records_cannot_be_written_ends_when_the_one_beside_it_
     first.logged("this process stays until the other adapters can read its records")
     (own / "+pod-1+c1").rmdir()
     assert first.ended() == 0
+    assert "still busy" not in first.log[-1]
     second.serves(stop("c1"))
     assert node.runs() == [("create", "c1"), ("delete", "c1")]
 

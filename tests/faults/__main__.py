@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.e2e.pod import HarnessError as Finding
-from tests.faults.beside import BESIDE, hang_ups
+from tests.faults.beside import BESIDE
 from tests.faults.node import GoNode
-from tests.faults.rows import ADAPTER_FAULTS, FAULTS, kill_loop, program_fault, start, three
+from tests.faults.rows import ADAPTER_FAULTS, FAULTS, kill_loop, program_fault, start
 from tests.peers.build import PeerMissing, peer
 
 VERSIONS = ("v0.8.0", "v0.10.0", "v0.12.0", "v0.12.5")
@@ -82,12 +82,8 @@ def plan(arguments: argparse.Namespace, form: str) -> Iterator[Rows]:
         for what, error in FAULTS.items():
             of_program[f"{state}: {what}"] = partial(program_fault, fault=what, error=error, state=state)
     loop: Rows = {"kill loop": partial(kill_loop, kills=arguments.kills, seed=arguments.seed)}
-    apart = ADAPTER_FAULTS | {"three adapters, 12 ends": partial(three, seed=arguments.seed)}
-    beside: Rows = {}
-    if form == "external":  # nothing can stand between a runtime and what it launches
-        beside["hang-ups of one of two"] = partial(hang_ups, count=arguments.kills, seed=arguments.seed)
-        apart |= BESIDE
-    for rows in (of_program, *({what: row} for what, row in apart.items()), loop, beside):
+    apart = ADAPTER_FAULTS | (BESIDE if form == "external" else {})
+    for rows in (of_program, *({what: row} for what, row in apart.items()), loop):
         if chosen := {what: row for what, row in rows.items() if arguments.only in what}:
             yield chosen
 

@@ -9,18 +9,19 @@ import random
 import select
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from threading import Thread
 
 from tests.e2e.pod import HarnessError as Finding
 
-from .beside import Proxy
 from .node import LIMIT, GoNode
 from .rows import Traffic, ends
 
@@ -33,6 +34,50 @@ SETTLED = 10
 """So many events after its start an adapter has read all records: it reads some in each turn of its loop."""
 TOLERATED = "another adapter, which works on", "no result within"
 """Parts of the errors of events whose lock was not to be had in time, and that came while the adapter was stopped."""
+
+
+class Proxy:
+    """A socket between an adapter and the runtime, with one connection at a time."""
+
+    def __init__(self, path: Path, runtime: Path) -> None:
+        self.path, self._runtime = path, runtime
+        self._pair: tuple[socket.socket, ...] = ()
+        self._listening = socket.socket(socket.AF_UNIX)
+        self._listening.bind(str(path))
+        self._listening.listen()
+        self._thread = Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        with suppress(OSError):  # closed
+            while True:
+                adapter, runtime = self._listening.accept()[0], socket.socket(socket.AF_UNIX)
+                with adapter, runtime, suppress(OSError):
+                    runtime.connect(str(self._runtime))
+                    self._pair = adapter, runtime
+                    self._pass_on(adapter, runtime)
+                self._pair = ()
+
+    def _pass_on(self, adapter: socket.socket, runtime: socket.socket) -> None:
+        other = {adapter: runtime, runtime: adapter}
+        while True:
+            for end in select.select(list(other), [], [])[0]:
+                data = end.recv(1 << 16)
+                if not data:
+                    return
+                other[end].sendall(data)
+
+    def hang_up(self) -> None:
+        for end in self._pair:
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
+        self.hang_up()
+        self._thread.join()
+        self._listening.close()
 
 
 class Adapter:

@@ -118,10 +118,12 @@ def test_a_hook_is_in_force_if_its_program_can_be_run(tmp_path: Path, inside: bo
     (host / "bin").mkdir(parents=True)
     place.mkdir()
     (host / "bin/file").touch(0o755)
+    (host / "bin/others").touch(0o601)
     (host / "bin/plain").touch(0o644)
     (host / "bin/loop").symlink_to("loop")
     for program, reason in {
         "/bin/file": "",
+        "/bin/others": "",
         "/bin": "not an executable file",
         "/bin/plain": "not an executable file",
         "/bin/absent": "No such file or directory",

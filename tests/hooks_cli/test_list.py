@@ -63,7 +63,7 @@ def test_hooks_are_listed_in_their_order_with_the_containers_of_all_adapters(lis
     assert (listed.code, listed.err) == (0, "")
 
 
-def test_json_has_exactly_this_shape(listed: List) -> None:
+def test_json_has_exactly_this_shape_and_a_bad_file_is_in_both_outputs(listed: List) -> None:
     listed.adapters = [{"hooks": {f"{listed.folder}/b.json": 3}}]
     for name in ("A.json", "c.json", "d.json", "e.json"):
         (listed.folder / name).unlink()
@@ -73,6 +73,7 @@ def test_json_has_exactly_this_shape(listed: List) -> None:
     hook |= {"stages": ["prestart", "poststop"], "waitsFor": "every container", "notIn": ["x"]}
     bad = {"file": f"{listed.folder}/bad.json", "error": "line 1, column 2: unexpected end"}
     assert (json.loads(listed.out), listed.code) == ({"hooks": [hook], "errors": [bad]}, 1)
+    assert f"BAD  {bad['file']}: {bad['error']}" in listed()
 
 
 def test_without_an_adapter_the_number_of_containers_is_not_known(listed: List) -> None:

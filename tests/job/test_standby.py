@@ -20,6 +20,7 @@ from v010_adapter.programs.process import RunOutcome
 from ..rig.loop import SteppedLoop
 from ..rig.processes import children, gone
 from ..rig.programs import Fifo, Programs
+from ..rig.waiting import until
 from .conftest import GOOD, Stage
 
 STRIKES = 3
@@ -44,6 +45,15 @@ def test_it_gets_the_whole_request_and_the_end_of_its_stdin_and_its_time_counts_
     process = stage.begin(program, request)
     assert process.started == stage.loop.time()
     assert stage.finish(process) == request
+
+
+def test_what_it_has_started_lives_on_after_its_result(stage: Stage) -> None:
+    gate = stage.fifo("gate")
+    program = stage.plugin(script=f"read -r line; (read line < {gate}; echo >{{0}}/done) & echo '{{{{}}}}'")
+    stage.open()
+    assert stage.event(program).stdout == b"{}\n"
+    gate.put()
+    until((stage.folder / "done").exists, "the child works on")
 
 
 def test_a_program_that_two_hooks_have_stands_by_once_and_a_run_counts_for_the_hook_whose_it_is(stage: Stage) -> None:

@@ -121,6 +121,8 @@ def test_the_values_are_those_of_the_state(loop: SteppedLoop, tmp_path: Path) ->
     for told, expected in ((state(), VALUES), (state() | {"configuration_errors": 2}, "configuration_errors 2.0")):
         lines = scraped(loop, tmp_path / "sock", told)[1].decode().splitlines()
         assert {PREFIX + line for line in expected.splitlines()} <= {*lines}
+        texts = [line.split(" ", 3)[3] for line in lines if line.startswith("# HELP")]
+        assert len({*texts}) == len(texts), "each says what it counts"
 
 
 def test_a_name_of_any_characters_leaves_the_text_in_order(loop: SteppedLoop, tmp_path: Path) -> None:

@@ -191,7 +191,9 @@ async def test_a_running_plugin_asks_for_updates_and_hears_what_failed(
                 unanswered.result()
             with pytest.raises(TimeoutError, match=r"in 1e-09 s"):
                 await asyncio.to_thread(unanswered.result, OVER)
-            lost = asyncio.ensure_future(awaited(made, "e"))
+            lost = asyncio.ensure_future(awaited(made, "x" * (2 << 20), "y" * (2 << 20)))
+            await peer.hear(Request)  # of d
+            assert [len(each) for each in await peer.answer_updates()] == [2 << 20]
             await peer.hear(Request)
         with pytest.raises(NRIError, match="the connection with the runtime is lost"):
             await lost

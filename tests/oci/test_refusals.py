@@ -37,6 +37,7 @@ REFUSED: list[tuple[Path, Any, str, str]] = [
     (("process", "env", 1), ABSENT, "process.env[HOME]", "NRI does not forward its removal"),
     (("process", "env", 3), "A", "process.env[A]", "runtimes drop such an entry"),
     (("process", "env", 3), "=a", "process.env[]", "runtimes drop such an entry"),
+    (("process", "env", 3), 101 * "A", f"process.env[{100 * 'A'}]", "runtimes drop such an entry"),
     (("process", "args"), [], "process.args", "runtimes take no arguments as no change"),
     (("hooks", "createRuntime", 0, "path"), "/a", "hooks.createRuntime", "NRI can only append hooks"),
     (("process", "rlimits"), [], "process.rlimits[RLIMIT_NOFILE]", "NRI has no removal of rlimits"),
@@ -70,6 +71,7 @@ ILL_TYPED: list[tuple[Path, Any, str, str]] = [
     (("process", "scheduler", "nice"), 1 << 31, "process.scheduler.nice", "out of the range -2147483648 to 2147483647"),
     (("process", "scheduler", "policy"), "SCHED_NONE", "process.scheduler.policy", "an unknown word"),  # NRI's word
     (("process", "env", 3), "A=\0", "process.env[A]", "a NUL character"),
+    (("process", "env", 3), 1, "process.env[3]", "a number instead of a string"),
     (("annotations", "c"), "\ud800", "annotations[c]", "a lone surrogate"),
     (("linux", "seccomp", "syscalls", 0, "names"), "read", "linux.seccomp.syscalls[0].names",
      "a string instead of an array"),
