@@ -101,9 +101,11 @@ bench-image: $(VENV)/.test ## the same with the image's Python; needs root
 e2e: $(VENV)/.test ## pods on real runtimes, which it builds; needs root
 	$(BIN)/python -m tests.e2e
 
+# RUNS: how many random runs.
+RUNS = 8
 faults: $(VENV)/.test ## plugins that misbehave, and kills
 	$(BIN)/python -m tests.faults $(FAULTS)
-	$(BIN)/python -m tests.faults.runs 8
+	$(BIN)/python -m tests.faults.runs $(RUNS)
 	$(BIN)/python -m tests.faults.large $(LARGE)
 
 fuzz: $(VENV)/.fuzz ## mutated inputs under libFuzzer

@@ -5,6 +5,7 @@ python -m tests.faults.runs NUMBER [FIRST SEED]
 
 from __future__ import annotations
 
+import os
 import random
 import select
 import shutil
@@ -21,6 +22,7 @@ from pathlib import Path
 from threading import Thread
 
 from tests.e2e.pod import HarnessError as Finding
+from tests.peers.build import PeerMissing, peer
 
 from .node import LIMIT, GoNode
 from .rows import Traffic, ends
@@ -216,6 +218,12 @@ def is_near(span: Span, others: Iterable[Span]) -> bool:
 def main() -> int:
     number = int(sys.argv[1])
     first = int(sys.argv[2]) if len(sys.argv) > 2 else int(time.time())
+    try:
+        for version in VERSIONS:
+            peer("runtime", version)
+    except PeerMissing as missing:
+        print(f"no random runs here: {missing}")
+        return int(os.environ.get("REQUIRE_PEERS") == "1")
     marks, bad = Counter[str](), 0
     for seed in range(first, first + number):
         with tempfile.TemporaryDirectory(prefix="runs-", ignore_cleanup_errors=True) as directory:

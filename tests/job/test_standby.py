@@ -47,7 +47,7 @@ def test_it_gets_the_whole_request_and_the_end_of_its_stdin_and_its_time_counts_
     assert stage.finish(process) == request
 
 
-def test_what_it_has_started_lives_on_after_its_result(stage: Stage) -> None:
+def test_what_a_program_that_stood_by_has_started_lives_on_after_its_result(stage: Stage) -> None:
     gate = stage.fifo("gate")
     program = stage.plugin(script=f"read -r line; (read line < {gate}; echo >{{0}}/done) & echo '{{{{}}}}'")
     stage.open()
