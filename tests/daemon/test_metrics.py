@@ -10,6 +10,7 @@ from tests.rig.sockets import connect
 from ..rig.daemon import Daemon
 from ..rig.machine import Machine, start, stop
 from ..rig.waiting import LIMIT
+from .conftest import Ask
 
 
 def page(path: Path, name: str) -> tuple[int, str]:
@@ -84,3 +85,23 @@ def test_an_adapter_without_a_runtime_is_healthy_and_not_ready(node: Machine, li
     daemon.accept(listener)
     daemon.handshake().serves("CreateContainer")
     assert "v010_adapter_joins_total 2.0\n" in page(path, "/metrics")[1]
+
+
+def test_an_adapter_that_stands_by_and_joins_again_leaves_the_port_to_the_one_that_serves(
+    node: Machine, listener: socket.socket, asked: Ask
+) -> None:
+    """Without a runtime it does not know who serves, and tries to have the port."""
+    with socket.socket() as kept:  # from others: it does not listen
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind(("127.0.0.1", 0))
+        at = f"127.0.0.1:{kept.getsockname()[1]}"
+        first = node.launch(metrics={"listen": at})
+        first.logged(f"metrics and probes at {at}")
+        first.serves(start("c1"))
+        second = node.external("-config", node.file(metrics={"listen": at}), listener=listener).handshake()
+        second.hang_up()
+        second.logged(f"metrics.listen: {at}: Address already in use")
+        second.accept(listener)
+        second.handshake().serves(start("c1"))
+        status = asked()
+        assert (status.code, "Address already in use" in status.stdout) == (0, False), status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import stat
@@ -47,6 +48,19 @@ def test_an_init_that_lives_has_not_ended_because_it_is_unknown_when_it_started(
         ends.append(fifos.is_ended)
         fifos.close()
     assert ends == [False, True]
+
+
+def test_an_init_that_cannot_be_opened_leaves_no_descriptor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else each attempt to hold a container would leave one descriptor less."""
+
+    def none_left() -> str:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(exchange, "boot", none_left)
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(OSError, match="Too many open files"):
+        Fifos(Waiting("c", os.getpid(), start_time(os.getpid()) or 0, "", str(tmp_path), "0", 0, 0, writes=True))
+    assert os.listdir("/proc/self/fd") == before
 
 
 def test_the_parent_of_an_init_is_not_its_group() -> None:

@@ -11,6 +11,7 @@ import select
 import signal
 import socket
 import stat
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,6 +30,7 @@ from nri.testing import created as testing
 from nri.testing.created import Created
 
 from ..rig.processes import gone
+from ..rig.programs import Programs
 from ..rig.waiting import LIMIT, limit, until
 
 
@@ -448,6 +450,34 @@ def test_a_container_that_was_let_go_and_has_not_started_yet_is_let_go_by_the_ne
     (left,) = following._held.values()
     assert (left.wanted, left.end) == (HoldEnd.LET_GO, HoldEnd.LET_GO)
     left._steps.close()
+
+
+@pytest.mark.parametrize("descriptors", [5, 6, 7, 8, 9])
+def test_a_keeper_without_enough_descriptors_ends_and_the_next_one_takes_over(
+    holds: Holds,
+    created: Callable[..., Created],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    descriptors: int,
+) -> None:
+    """A hold whose files it cannot open is neither let go nor forgotten. With nine, it has all of the first one."""
+    containers = [created(id=id_) for id_ in ("first", "second")]
+    held = [holds.hold(container.request.container, limit=90, timeout=LIMIT) for container in containers]
+    for container in containers:
+        container.start()
+    keeper = holds.keeper
+    os.kill(keeper, signal.SIGKILL)
+    gone(keeper)
+    narrow = Programs(tmp_path).write("python", f'#!/bin/sh\nulimit -n {descriptors}\nexec {sys.executable} "$@"\n')
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", str(narrow))
+        with pytest.raises(NotHeld, match=Missing.NO_KEEPER.value):
+            holds.start(LIMIT)
+    assert "Too many open files" in capfd.readouterr().err
+    assert [container.is_held for container in containers] == [True, True]
+    assert [hold.let_go() for hold in held] == [HoldEnd.LET_GO] * 2
+    assert [container.runs() for container in containers] == [True, True]
 
 
 def test_a_keeper_that_does_not_answer_and_cannot_be_killed_is_asked_again_later(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ MAX_DESCRIPTORS = 256
 """Descriptors of a process that are looked at. An init has about twenty; a program may open a million."""
 O_PATH = 0o10000000
 """The flag in /proc/PID/fdinfo; os.O_PATH is the same number."""
+NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""The errors of a program or node that has no descriptor or memory left: they tell nothing of the file."""
 
 
 class Missing(Enum):

@@ -9,7 +9,7 @@ import select
 from contextlib import suppress
 
 from nri.cgroup import start_time
-from nri.holding.evidence import ASIDE, FIFO, Missing, NotHeld, Waiting, boot, has_fifo
+from nri.holding.evidence import ASIDE, FIFO, NO_ROOM, Missing, NotHeld, Waiting, boot, has_fifo
 
 _EXCHANGE = 2
 """RENAME_EXCHANGE of linux/fs.h."""
@@ -23,15 +23,19 @@ class Fifos:
     """
 
     def __init__(self, init: Waiting) -> None:
-        """Opens the container's directory and its process. Raises OSError if the directory has gone."""
+        """Opens the container's directory and its process. Raises OSError if the directory has gone, or of NO_ROOM."""
         self.init = init
         self.own = self.runtimes = self.process = self._written = self._reader = self._writer = -1
         self.directory = os.open(init.directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        with suppress(ProcessLookupError):
-            self.process = os.pidfd_open(init.pid)
-        if self.process >= 0 and not (start_time(init.pid) in {init.started, None} and boot() == init.boot):
-            os.close(self.process)  # another process has the pid; a start of None is unknown
-            self.process = -1
+        try:
+            with suppress(ProcessLookupError):
+                self.process = os.pidfd_open(init.pid)
+            if self.process >= 0 and not (start_time(init.pid) in {init.started, None} and boot() == init.boot):
+                os.close(self.process)  # another process has the pid; a start of None is unknown
+                self.process = -1
+        except OSError:
+            self.close()
+            raise
 
     @property
     def is_ended(self) -> bool:
@@ -77,9 +81,9 @@ class Fifos:
             raise NotHeld(Missing.NO_EXCHANGE, str(error)) from None
 
     def take_over(self) -> None:
-        """Opens the FIFOs of an exchange that another keeper has made, or has begun."""
+        """Opens the FIFOs of an exchange that another keeper has made, or has begun. Raises OSError."""
         for name in (FIFO, ASIDE):
-            with suppress(OSError):
+            with suppress(FileNotFoundError):
                 fd = self._open(name)
                 if self._is_runtimes(os.fstat(fd)):
                     self.runtimes = fd
@@ -170,11 +174,11 @@ class Fifos:
         return [self.process, *([self._reader] if self._reader >= 0 and not _events(self._reader) else ())]
 
     def _reopen(self, fd: int, mode: int) -> int:
-        """Opens a FIFO; -1 if nobody has its other end, which a writer needs, or if no descriptor is left."""
+        """Opens a FIFO; -1 if nobody has its other end, which a writer needs, or for want of room."""
         try:
             return os.open(f"/proc/self/fd/{fd}", mode | os.O_NONBLOCK | os.O_CLOEXEC) if fd >= 0 else -1
         except OSError as error:
-            if error.errno in (errno.ENXIO, errno.EMFILE, errno.ENFILE):
+            if error.errno in {errno.ENXIO, *NO_ROOM}:
                 return -1
             raise
 

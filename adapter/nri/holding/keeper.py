@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import select
 import signal
+import sys
 import time
 from collections.abc import Generator
 from contextlib import suppress
 from enum import Enum
 
 from nri.cgroup import start_time
-from nri.holding.evidence import Missing, NotHeld, Waiting, waiting
+from nri.holding.evidence import NO_ROOM, Missing, NotHeld, Waiting, waiting
 from nri.holding.exchange import Fifos
 from nri.holding.records import MAX_MESSAGE, Records, decoded, encoded
 
@@ -227,7 +228,8 @@ class Keeper:
     def _take_over(self) -> None:
         """Takes the holds of keepers that have ended: those of this plugin go on, those of dead plugins end now.
 
-        Those of another plugin that lives are left to it until their limit, as its next keeper takes them.
+        Those of another plugin that lives are left to it until their limit, as its next keeper takes them. Raises
+        OSError for want of room: then this keeper ends, and all records are left to the next one.
         """
         for id_, record, fields in self._records.left():
             try:
@@ -236,12 +238,14 @@ class Keeper:
                 if lives and owner != self._owner and time.monotonic() < until:
                     os.close(record)
                     continue
-                fifos = Fifos(_init(fields))
                 at_end = HoldEnd(fields["at_end"])
-            except (OSError, ValueError, KeyError):  # its container has gone, or the record was not finished
-                self._records.remove(id_, record)
+                fifos = Fifos(_init(fields))
+                fifos.take_over()
+            except (OSError, ValueError, KeyError) as error:
+                if isinstance(error, OSError) and error.errno in NO_ROOM:
+                    raise
+                self._records.remove(id_, record)  # its container has gone, or the record was not finished
                 continue
-            fifos.take_over()
             held = Held(fifos, until, at_end, self._records, record)
             if not lives:
                 held.wanted = at_end
@@ -274,7 +278,11 @@ def main(directory: str) -> None:
             with suppress(OSError):
                 os.close(int(name))
     os.set_blocking(SOCKET, False)
-    run(Keeper(SOCKET, directory, owner))
+    try:
+        run(Keeper(SOCKET, directory, owner))
+    except Exception:
+        sys.excepthook(*sys.exc_info())
+        os._exit(1)  # at an ordinary end, Python would end the generators of the holds, and so let their containers go
 
 
 def run(keeper: Keeper) -> None:

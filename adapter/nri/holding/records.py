@@ -7,6 +7,8 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
+from nri.holding.evidence import NO_ROOM
+
 SUFFIX = ".hold"
 MAX_MESSAGE = 16 << 10
 """Bytes of a message or a record."""
@@ -58,21 +60,26 @@ class Records:
     def left(self) -> Iterator[tuple[str, int, dict[str, str]]]:
         """Yields the holds of keepers that have ended: id, the descriptor of the record, which is locked, and fields.
 
-        To be called before this process has a hold: to close another descriptor of its record would unlock it.
+        To be called before this process has a hold: to close another descriptor of its record would unlock it. Raises
+        OSError for want of room.
         """
         for id_ in self.ids():
-            with suppress(OSError):
+            try:
                 fd = os.open(self._path(id_), os.O_RDWR | os.O_CLOEXEC)
-                try:
-                    os.lockf(fd, os.F_TLOCK, 0)
-                    is_there = os.fstat(fd).st_nlink > 0
-                    text = os.read(fd, MAX_MESSAGE)
-                except OSError:  # its keeper lives
-                    is_there = False
-                if is_there:
-                    yield id_, fd, decoded(text)
-                else:
-                    os.close(fd)
+            except OSError as error:
+                if error.errno in NO_ROOM:
+                    raise
+                continue
+            try:
+                os.lockf(fd, os.F_TLOCK, 0)
+                is_there = os.fstat(fd).st_nlink > 0
+                text = os.read(fd, MAX_MESSAGE)
+            except OSError:  # its keeper lives
+                is_there = False
+            if is_there:
+                yield id_, fd, decoded(text)
+            else:
+                os.close(fd)
 
     def ids(self) -> list[str]:
         """Returns the ids of all records."""

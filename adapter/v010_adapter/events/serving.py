@@ -179,6 +179,7 @@ class Serving:
                 work.on_sent()
         self.updates.on_runtime_gone()
         self.deletes.on_runtime_gone()
+        self._is_decided = False
 
     # From the event to the answer
 
