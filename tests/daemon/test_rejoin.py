@@ -9,8 +9,10 @@ import socket
 from collections.abc import Callable, Iterator
 
 import pytest
+from google.protobuf.message import Message
 
 import nri
+from nri import api
 from nri.errors import RegistrationError
 from nri.wire import Code
 from v010_adapter.cli import command_line, systems
@@ -108,11 +110,15 @@ def test_a_bug_ends_the_connection_and_is_told_with_its_traceback(node: Machine)
 
 
 @pytest.mark.parametrize(
-    ("owner", "function"),
-    [("v010_adapter.daemon.adapter.Adapter", "end_left_holds"), ("v010_adapter.events.serving.Serving", "__init__")],
+    ("owner", "function", "calls"),
+    [
+        ("v010_adapter.daemon.adapter.Adapter", "end_left_holds", []),
+        ("v010_adapter.events.serving.Serving", "__init__", [api.SynchronizeRequest()]),
+        ("v010_adapter.events.serving.Serving", "__init__", [api.SynchronizeRequest(), start("ctr")]),
+    ],
 )
 def test_a_bug_at_a_joining_is_told_and_the_adapter_joins_anew(
-    node: Machine, listen: Listen, owner: str, function: str
+    node: Machine, listen: Listen, owner: str, function: str, calls: list[Message]
 ) -> None:
     """Here once, as when there are no descriptors for a moment. Else it would be joined, and serve nothing."""
     module, name = owner.rsplit(".", 1)
@@ -126,10 +132,30 @@ def test_a_bug_at_a_joining_is_told_and_the_adapter_joins_anew(
     daemon = spawn(command, {"PATH": os.defpath, **node.state()}, {})
     node.daemons.append(daemon)
     listener = listen()
-    if function == "__init__":
+    if calls:
         daemon.accept(listener)
-        daemon.handshake()
+        daemon.registration()
+        daemon.configure()
+        daemon.send_together(*calls)
     daemon.logged("ERROR a bug: ")
+    daemon.accept(listener)
+    node.still_serves(daemon.handshake())
+    assert daemon.log
+    daemon.log.clear()  # the only one that may have a traceback
+
+
+def test_a_bug_at_a_loss_is_told_and_the_adapter_joins_anew(node: Machine, listen: Listen) -> None:
+    command = patched(
+        f"settings.DEFAULT_PATH = {str(node.file(runtime={'socket': str(node.path / 'nri.sock')}))!r}",
+        "from v010_adapter.events.serving import Serving",
+        "Serving.on_runtime_gone = lambda _: 1 / 0",
+    )
+    listener = listen()
+    daemon = spawn(command, {"PATH": os.defpath, **node.state()}, {})
+    node.daemons.append(daemon)
+    daemon.accept(listener)
+    daemon.handshake().hang_up()
+    daemon.logged("ERROR a bug: what the loss of the connection has left undone is unknown")
     daemon.accept(listener)
     node.still_serves(daemon.handshake())
     assert daemon.log

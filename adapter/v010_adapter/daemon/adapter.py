@@ -176,11 +176,11 @@ class Adapter(Plugin):
             self._turns.leave()
             raise RegistrationError(self._of_stranger(other))
         self._listed = request
-        self._loop.call_soon(self._begin_soon)
+        self._loop.call_soon(self._begin_or_leave)
         self._link.on_joined()
 
-    def _begin_soon(self) -> None:
-        """Begins unless an event has come first. An adapter that cannot begin must not stay: it would run nothing."""
+    def _begin_or_leave(self) -> None:
+        """Begins, unless an event has come first and has begun it. An adapter that cannot begin must not stay: it would run nothing."""
         try:
             self._begin()
         except Exception as error:
@@ -252,8 +252,11 @@ class Adapter(Plugin):
     def on_runtime_gone(self) -> None:
         """The connection is lost: running plugins may finish, waiting creates do not start."""
         self._listed = None
-        if self._serving is not None:
-            self._serving.on_runtime_gone()
+        try:
+            if self._serving is not None:
+                self._serving.on_runtime_gone()
+        except Exception:  # the adapter must join again all the same
+            log.exception("a bug: what the loss of the connection has left undone is unknown")
         if self._turns is not None:
             self._turns.leave()
 
@@ -317,7 +320,7 @@ class Adapter(Plugin):
     def _on_event(self, request: Any, context: Context) -> Any:
         """Serves an event. Before Synchronize, a runtime should send none, and nothing runs."""
         if self._listed is not None:
-            self._begin()
+            self._begin_or_leave()
         return self._serving and self._serving.on_event(request, context)
 
     run_pod_sandbox = update_pod_sandbox = post_update_pod_sandbox = stop_pod_sandbox = remove_pod_sandbox = _on_event
