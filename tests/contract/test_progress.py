@@ -88,7 +88,7 @@ def pytest_prints(folder: Path, *, on_terminal: bool) -> str:
 @pytest.mark.ci
 def test_pytest_shows_how_far_a_contract_is_on_a_terminal_only(tmp_path: Path) -> None:
     shown = pytest_prints(tmp_path, on_terminal=True)
-    assert f"\rcontract: 1 of {SITUATIONS}: registers" in shown
+    assert f"\r\n\rcontract: 1 of {SITUATIONS}: registers" in shown
     assert f"\rcontract: {SITUATIONS} of {SITUATIONS}: " in shown
     assert "1 passed" in shown.rpartition("contract:")[2]
     assert "contract:" not in pytest_prints(tmp_path, on_terminal=False)

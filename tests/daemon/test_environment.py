@@ -197,7 +197,10 @@ def test_a_plugin_of_the_node_runs_among_the_nodes_files(node: Machine, listener
 
 
 @needs_root
-def test_a_namespace_that_cannot_be_used_ends_the_adapter_with_its_name(node: Machine) -> None:
-    daemon = node.external("-config", node.file(mountNamespace=f"{node.path}/absent"))
+@pytest.mark.parametrize(
+    ("name", "reason"), [("absent", "No such file or directory"), ("adapter.yaml", "Invalid argument")]
+)
+def test_a_namespace_that_cannot_be_used_ends_the_adapter_with_its_name(node: Machine, name: str, reason: str) -> None:
+    daemon = node.external("-config", node.file(mountNamespace=f"{node.path}/{name}"))
     assert daemon.ended() == 2
-    assert daemon.log == [f"v010-adapter: mountNamespace: {node.path}/absent: No such file or directory"]
+    assert daemon.log == [f"v010-adapter: mountNamespace: {node.path}/{name}: {reason}"]

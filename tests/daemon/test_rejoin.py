@@ -83,6 +83,7 @@ def test_a_chain_under_way_is_finished_and_a_waiting_create_not_run(
     daemon.accept(listen())
     node.still_serves(daemon.handshake())
     assert node.runs("slow") == [("create", "ctr")]
+    assert not [line for line in daemon.log if "keeps trying" in line], "nothing has failed"
 
 
 def test_a_connection_that_is_broken_or_not_read_is_made_anew(node: Machine, daemon: Daemon, listen: Listen) -> None:
