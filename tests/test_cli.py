@@ -283,7 +283,7 @@ def test_a_usage_error_is_one_line_with_a_hint(capsys: pytest.CaptureFixture[str
         assert line.startswith(f"v010-adapter {words[0]}: ")
         assert line.endswith(f"; `v010-adapter {words[0]} -h` explains the arguments")
     assert cli.main(["help", "chek"]) == 2
-    assert "did you mean `check`?" in capsys.readouterr().err
+    assert capsys.readouterr().err == "v010-adapter: chek: unknown command; did you mean `check`?\n"
 
 
 def test_the_version_is_that_of_the_adapter_of_python_and_of_nri(capsys: pytest.CaptureFixture[str]) -> None:

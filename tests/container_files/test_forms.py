@@ -176,7 +176,8 @@ def test_the_pod_of_a_container_may_be_given_but_only_one(files: Files) -> None:
         assert dict(found.pod.annotations) == ({"b": "spec", key: "sandbox"} if is_added else {"b": "2"})
     found = files.read(CRICTL, pod=json.dumps(A))
     assert found.unknown == (container_files.ADDED_ANNOTATIONS,)
-    assert (
-        files.refused({"args": ["/x"]}, pod=json.dumps({"apiVersion": "v1", "kind": "List", "items": [A, B]}))
-        == "p:1: there are 2 pods in it"
-    )
+    other = {"apiVersion": "v1", "kind": "ConfigMap"}
+    assert files.read(CRICTL, pod=f"{json.dumps(other)}\n{json.dumps(A)}").pod == found.pod
+    two = f"{json.dumps(A)}\n{json.dumps(other)}\n{json.dumps(B)}"
+    for several in (json.dumps({"apiVersion": "v1", "kind": "List", "items": [A, B]}), two, '{"id": "a"}\n{"id": "b"}'):
+        assert files.refused({"args": ["/x"]}, pod=several) == "p:1: there are 2 pods in it"

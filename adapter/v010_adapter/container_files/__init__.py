@@ -54,7 +54,7 @@ def read(file: str, pod_file: str = "", name: str = "", command: str = "") -> De
     described = _chosen(candidates, name, place)
     if command and (known := next(iter(described.container.args), "")) != command:
         raise ConfigError("-command", f"the command is known: {known or 'none'}")
-    return _with_pod(described, document.read(pod_file)[0]) if pod_file else described
+    return _with_pod(described, document.read(pod_file)) if pod_file else described
 
 
 def of_crictl(container: bytes, pod: bytes) -> Described:
@@ -63,14 +63,14 @@ def of_crictl(container: bytes, pod: bytes) -> Described:
     Raises ConfigError.
     """
     place, candidates = _candidates(document.parse(container, "crictl inspect"), "")
-    return _with_pod(_chosen(candidates, "", place), document.parse(pod, "crictl inspectp")[0])
+    return _with_pod(_chosen(candidates, "", place), document.parse(pod, "crictl inspectp"))
 
 
-def _with_pod(described: Described, pod: Value) -> Described:
+def _with_pod(described: Described, documents: Sequence[Value]) -> Described:
     unknown = [text for text in described.unknown if text not in (PODS_ANNOTATIONS, ADDED_ANNOTATIONS)]
-    if ADDED_ANNOTATIONS in described.unknown or pod.keys >= manifest.KEYS:
+    if ADDED_ANNOTATIONS in described.unknown or documents[0].keys >= manifest.KEYS:
         unknown.append(ADDED_ANNOTATIONS)
-    return described._replace(pod=_pod(pod), unknown=tuple(unknown))
+    return described._replace(pod=_pod(documents), unknown=tuple(unknown))
 
 
 def _candidates(documents: Sequence[Value], command: str) -> tuple[Value, Candidates]:
@@ -117,14 +117,16 @@ def _full(*names: str) -> str:
     return "/".join(filter(None, names))
 
 
-def _pod(value: Value) -> api.PodSandbox:
-    if value.keys >= manifest.KEYS:
-        pods = _pods_of_manifests([value])
-        if len(pods) > 1:
-            raise value.error(f"there are {len(pods)} pods in it")
-        return pods[0][1]
+def _pod(documents: Sequence[Value]) -> api.PodSandbox:
+    """Returns the pod of a file: the only one, or that of the first recorded event."""
+    value = documents[0]
+    pods = _pods_of_manifests(documents) if value.keys >= manifest.KEYS else []
     if value.keys & _EVENT:
         return nri.message(value["pod"], api.PodSandbox())
+    if (number := len(pods or documents)) > 1:
+        raise value.error(f"there are {number} pods in it")
+    if pods:
+        return pods[0][1]
     if value.keys >= {"status", "info"}:
         return inspected.crictl_pod(value)
     if value.keys & _POD:

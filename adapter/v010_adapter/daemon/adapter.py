@@ -180,7 +180,10 @@ class Adapter(Plugin):
         self._link.on_joined()
 
     def _begin_or_leave(self) -> None:
-        """Begins, unless an event has come first and has begun it. An adapter that cannot begin must not stay: it would run nothing."""
+        """Begins, unless an event has come first and has begun it.
+
+        An adapter that cannot begin must not stay: it would run nothing.
+        """
         try:
             self._begin()
         except Exception as error:
