@@ -18,11 +18,12 @@ import pytest
 from nri import Context, Identity, Plugin, api, connect, identity, launched, run, serve, session, transport
 from nri.errors import NRIError, RegistrationError
 from nri.wire import Code, Reply, ttrpc
+from tests.rig import sockets
 from tests.rig.sockets import bind
 
 from ..rig.processes import open_descriptors
 from ..rig.trunk import End, plugin
-from ..rig.waiting import LIMIT
+from ..rig.waiting import LIMIT, limit
 from .host import Host, awaited, hosted, logged
 from .test_serving import ROOT
 
@@ -77,6 +78,15 @@ def test_a_launched_plugin_keeps_its_socket_from_its_children(pair: tuple[socket
     assert not os.get_inheritable(fd)
     os.write(fd, b"hello")
     assert ours.recv(5) == b"hello"
+
+
+def test_a_runtime_that_accepts_no_connection_is_not_waited_for(host: Host) -> None:
+    with socket.socket(socket.AF_UNIX) as busy, socket.socket(socket.AF_UNIX) as waiting:
+        bind(busy, host.path)
+        busy.listen(0)
+        sockets.connect(waiting, host.path)
+        with limit("an answer"), pytest.raises(RegistrationError, match="Resource temporarily unavailable"):
+            connect(str(host.path), {})
 
 
 def test_a_runtime_that_cannot_be_reached_is_named_and_no_descriptor_is_left(
