@@ -8,6 +8,7 @@ with the metrics that a plugin makes there for itself.
 from __future__ import annotations
 
 import logging
+import time
 from functools import cache
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,6 +28,8 @@ BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 """Seconds: the upper bounds of the histogram's buckets. NRI waits for two seconds."""
 CLIENT_TIMEOUT = 10.0
 """Seconds that a client may be silent."""
+PAUSE = 0.2
+"""Seconds until connections are accepted again."""
 TEXT = "text/plain; charset=utf-8"
 
 
@@ -184,6 +187,13 @@ def _server(listen: str, page: Any) -> ThreadingHTTPServer:
 
     class Server(ThreadingHTTPServer):
         address_family = AF_INET6 if host.startswith("[") else AF_INET
+
+        def get_request(self) -> Any:
+            try:
+                return super().get_request()
+            except OSError:  # no descriptor or memory: the connection stays ready, and the thread would only try again
+                time.sleep(PAUSE)
+                raise
 
         def handle_error(self, request: Any, client_address: Any) -> None:
             log.debug("a client of the metrics has gone", exc_info=True)

@@ -83,6 +83,14 @@ class Joining:
             log.warning("%s: the plugin keeps trying to join", printable(reason))
 
 
+def _refused(hold: Hold) -> str:
+    """Refuses a container that is held; returns how that has ended. If no keeper answers, the next one refuses it."""
+    try:
+        return hold.refuse().value
+    except NRIError as error:
+        return str(error)
+
+
 class Session(Stub):
     """A connection of `run` or `serve`. It logs the names of late handlers, and asks for updates."""
 
@@ -181,7 +189,7 @@ class Session(Stub):
             id_ = event.container.id if context.method == "StopContainer" else event.pod.id
             for hold in holds.held():
                 if id_ in (hold.id, hold.pod_id):
-                    log.warning("container %s is stopped while it is held: %s", hold.id, hold.refuse().value)
+                    log.warning("container %s is stopped while it is held: %s", hold.id, _refused(hold))
 
     def _hold(
         self,

@@ -197,3 +197,18 @@ def test_it_tells_what_of_the_configuration_file_needs_a_restart(node: Machine, 
     daemon.logged("a restart is needed for legacy")
     assert notes() == [f"restart needed for legacy: {config} has other values"]
     assert "  note     restart needed for legacy" in asked().stdout
+
+
+def test_links_of_conf_json_that_lead_nowhere_are_a_fault_of_the_node_and_not_of_the_socket(
+    node: Machine, asked: Ask
+) -> None:
+    """As in a container, below whose root are the node's files."""
+    link = node.path / "host" / "etc" / "nri" / "conf.json"
+    link.parent.mkdir(parents=True)
+    link.symlink_to("conf.json")
+    node.configure("good")
+    node.launch({"sandboxes": "auto"}, hostRoot=str(node.path / "host")).serves("CreateContainer")
+    for _ in range(2):
+        assert asked(*JSON).adapter["state"] == "joined"
+    link.unlink()
+    assert asked(*JSON).code == 0

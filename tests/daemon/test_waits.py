@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
+from pathlib import Path
 
 import pytest
 
 from nri import Identity
 from nri.errors import RegistrationError
+from v010_adapter.base.loop import Loop
 from v010_adapter.daemon.adapter import Adapter
-from v010_adapter.daemon.daemon import Daemon, Origin
+from v010_adapter.daemon.daemon import ConnectionState, Daemon, Origin
 from v010_adapter.settings import Settings
 
 from ..rig.loop import SteppedLoop
+from ..rig.processes import open_descriptors
 
 
 @pytest.fixture
@@ -37,6 +42,37 @@ def test_an_adapter_tries_to_join_every_half_second_at_last(loop: SteppedLoop) -
     for _ in range(200):
         loop.advance(0.01)
     assert tried == pytest.approx([0, 0.1, 0.3, 0.7, 1.2, 1.7], abs=0.06)
+
+
+def test_a_connection_that_epoll_does_not_take_leaves_neither_a_descriptor_nor_a_reminder(
+    loop: SteppedLoop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """epoll has a limit for each user (fs.epoll.max_user_watches). The adapter joins when there is room."""
+    caplog.set_level("INFO")
+    runtime: list[socket.socket] = []
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def connect() -> int:
+        ours, theirs = socket.socketpair()
+        runtime[:] = [theirs]
+        return ours.detach()
+
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
+    daemon = daemon_of(Origin(connect))
+    before = open_descriptors()
+    with monkeypatch.context() as full:
+        full.setattr(Loop, "watch", refuse)
+        daemon._try()
+        for _ in range(40):
+            loop.advance(0.5)
+    assert len(open_descriptors()) <= len(before) + 1, "the runtime's end of the last one"
+    assert daemon.state is ConnectionState.APART
+    assert "has not configured and synchronized" not in caplog.text
+    loop.advance(0.5)
+    assert runtime[0].recv(100), "it registers"
+    runtime[0].close()
 
 
 def test_the_end_waits_ten_seconds_for_plugins(

@@ -62,9 +62,9 @@ class OciRuntime:
         """Runs a command of the runtime."""
         return subprocess.run([*self.line, *words], check=False, text=True, timeout=LIMIT, **{**QUIET, **options})
 
-    def create(self, *program: str) -> Container:
-        """Creates a container, whose program writes a line to `ran` first."""
-        container = Container(self, f"held-{os.getpid()}-{next(NUMBERS)}", program)
+    def create(self, *program: str, uid: int = 0) -> Container:
+        """Creates a container, whose program writes a line to `ran` first, as a user."""
+        container = Container(self, f"held-{os.getpid()}-{next(NUMBERS)}", program, uid)
         self.made.append(container)
         return container
 
@@ -77,8 +77,9 @@ class OciRuntime:
 class Container:
     """A container that has been created."""
 
-    def __init__(self, runtime: OciRuntime, id_: str, program: tuple[str, ...]) -> None:
+    def __init__(self, runtime: OciRuntime, id_: str, program: tuple[str, ...], uid: int) -> None:
         self.id = id_
+        self._uid = uid
         self.runtime = runtime
         self.ran = runtime.root.parent / f"{id_}.ran"
         self.cgroup = f"/held/{id_}"
@@ -121,7 +122,7 @@ class Container:
         namespaces = [{"type": kind} for kind in ("pid", "ipc", "uts", "mount")]
         config = {
             "ociVersion": "1.0.2",
-            "process": {"args": words, "cwd": "/", "user": {"uid": 0, "gid": 0}, "env": []},
+            "process": {"args": words, "cwd": "/", "user": {"uid": self._uid, "gid": 0}, "env": []},
             "root": {"path": str(self.runtime.root.parent / "bundle/rootfs"), "readonly": False},
             "mounts": [
                 {"destination": "/proc", "type": "proc", "source": "proc"},

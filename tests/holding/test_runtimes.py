@@ -105,6 +105,23 @@ def test_the_limit_ends_a_hold_by_its_policy(oci: OciRuntime, holds: Holds, on_f
     assert held.let_go() is held.end, "it is over"
 
 
+@pytest.mark.parametrize("uid", [0, 1000])
+def test_a_plugin_holds_no_container_that_it_could_not_refuse(oci: OciRuntime, tmp_path: Path, uid: int) -> None:
+    """Without CAP_KILL it kills processes of its own user. A container of another one would neither start nor fail."""
+    container = oci.create(uid=uid)
+    words = str(tmp_path / "holds"), container.id, str(container.pid), container.cgroup, "0.2", "fail"
+    plugin = [sys.executable, "-m", "tests.holding.holder", *words]
+    done = subprocess.run(
+        ["setpriv", "--bounding-set=-kill", *plugin], check=False, capture_output=True, text=True, timeout=LIMIT
+    )
+    if uid:
+        assert Missing.NO_KILL.value in done.stderr
+    else:
+        assert done.stdout.splitlines()[1:] == ["REFUSED"]
+    code, _ = container.start().ended()
+    assert (code == 0) == (uid > 0)
+
+
 def test_containers_are_held_side_by_side(oci: OciRuntime, holds: Holds) -> None:
     first, second = oci.create(), oci.create()
     both = [hold(holds, first), hold(holds, second)]

@@ -207,6 +207,38 @@ def test_a_container_that_is_stopped_while_it_is_held_never_starts(
     assert plugin.held[0].let_go() is HoldEnd.REFUSED
 
 
+@pytest.mark.parametrize("stopped", ["held", "other"])
+def test_a_stop_reaches_the_plugin_though_no_keeper_can_be_asked(
+    nri_runtime: Node, created: Callable[..., Created], monkeypatch: pytest.MonkeyPatch, stopped: str
+) -> None:
+    """It is told once: what the plugin frees at the stop would stay. The hold ends with the next keeper."""
+
+    class Frees(Holding):
+        def stop_container(self, request: api.StopContainerRequest, context: Context) -> None:
+            self.stopped.append(request.container.id)
+
+    keepers = []
+
+    def on_ready(self: KeeperProcess, fields: dict[str, str], ready: Any = KeeperProcess.on_ready) -> None:
+        ready(self, fields)
+        keepers.append(self.pid)
+
+    monkeypatch.setattr(KeeperProcess, "on_ready", on_ready)
+    plugin = Frees()
+    nri_runtime.add(plugin)
+    container = created(id="held")
+    container.start()
+    until(lambda: len(plugin.held) == 1, "the handler has ended")
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.executable", "/nowhere")
+        os.kill(keepers[0], signal.SIGKILL)
+        gone(keepers[0])
+        outcome = nri_runtime.event("StopContainer", id=stopped)
+    assert (plugin.stopped, outcome.error) == ([stopped], "")
+    assert plugin.held[0].refuse() is HoldEnd.REFUSED
+    assert not container.runs()
+
+
 def test_a_container_that_is_killed_while_it_is_held_is_gone(
     nri_runtime: Node, created: Callable[..., Created]
 ) -> None:
@@ -330,6 +362,16 @@ def test_records_are_written_where_others_cannot_write(
     (record,) = Path(holds.directory).iterdir()
     assert stat.S_IMODE(record.stat().st_mode) == 0o600
     assert f"pid {container.pid}\n" in record.read_text()
+
+
+def test_without_the_id_of_the_boot_no_container_is_held(
+    created: Callable[..., Created], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stands in the record. A keeper would end, and with it all holds."""
+    container = created().request.container
+    monkeypatch.setattr(evidence, "boot", Mock(side_effect=PermissionError(errno.EACCES, "Permission denied")))
+    with pytest.raises(NotHeld, match=f"{Missing.NO_RECORD.value}: .*Permission denied"):
+        evidence.waiting(container.id, container.pid, container.linux.cgroups_path)
 
 
 def test_a_descriptor_by_the_name_of_the_fifo_is_no_evidence_if_it_is_another_file(

@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock, patch
 
 import pytest
 
 from nri import api
 from nri.runtimes import Runtime
+from v010_adapter.base.loop import Loop
 from v010_adapter.events.deletes import LOOK_AGAIN, PodProcesses
 from v010_adapter.events.turns import Turns
 from v010_adapter.settings import PluginSettings
@@ -254,7 +256,12 @@ def no_pidfd() -> AbstractContextManager[object]:
     return patch.object(os, "pidfd_open", Mock(side_effect=OSError(errno.ENFILE, os.strerror(errno.ENFILE))))
 
 
-FAILS = pytest.mark.parametrize("fails", [no_descriptors, no_pidfd])
+def no_epoll() -> AbstractContextManager[object]:
+    """The user's watches are used up (fs.epoll.max_user_watches)."""
+    return patch.object(Loop, "watch", Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+
+
+FAILS = pytest.mark.parametrize("fails", [no_descriptors, no_pidfd, no_epoll])
 
 
 @FAILS
@@ -295,6 +302,24 @@ def test_a_pod_that_ends_while_the_kernel_cannot_tell_gets_its_delete_with_the_e
         node.loop.advance(LOOK_AGAIN)
     assert deletes(node) == ["a delete pod"]
     assert node.loop.is_idle, "nobody looks again"
+
+
+def test_what_has_stopped_gets_its_delete_though_the_process_of_its_pod_cannot_be_watched(
+    back: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full, watch = list[bool](), Loop.watch
+
+    def watch_later(*arguments: Any) -> None:
+        if full and full.pop():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        watch(*arguments)
+
+    monkeypatch.setattr(Loop, "watch", watch_later)
+    back.wait(back.create_pod(pid=os.getpid()))
+    full.append(True)
+    synchronize(back, [living_pod()], [listed("c1", STOPPED), listed("c2", RUNNING)])
+    assert not full, "the pod's process was to be watched"
+    assert deletes(back) == ["a delete c1"]
 
 
 # The first start, and the first event of an adapter

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import os
 import resource
 import socket
 import sys
@@ -11,12 +13,15 @@ from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from itertools import count
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from tests.rig import sockets
+from v010_adapter.base.connected_socket import ConnectedSocket
+from v010_adapter.base.loop import Loop
 from v010_adapter.monitoring.http_server import MAX_REQUEST, HttpServer, Response
-from v010_adapter.monitoring.listener import PAUSE
+from v010_adapter.monitoring.listener import PAUSE, AnsweringListener, listening_socket
 
 from ..rig.loop import SteppedLoop
 from ..rig.processes import open_descriptors
@@ -190,6 +195,56 @@ def test_without_a_descriptor_for_one_more_the_loop_rests(connect: Connect, loop
         loop.advance(PAUSE)
         assert client.read() == OK
         loop.unwatch(ready.fileno())
+
+
+@pytest.fixture
+def asked(loop: SteppedLoop, tmp_path: Path) -> Iterator[Callable[[], bytes]]:
+    """Asks a server for a page that cannot be made at first."""
+    faults = [OSError(errno.ELOOP, os.strerror(errno.ELOOP))]
+
+    class Told(AnsweringListener):
+        def serve(self, client: ConnectedSocket) -> None:
+            if faults:
+                raise faults.pop()
+            self.answer(client, b"told")
+
+    path = str(tmp_path / "told.sock")
+    server = Told(loop, listening_socket(socket.AF_UNIX, path), path)
+
+    def ask() -> bytes:
+        client = Client(loop, path)
+        got = client.read()
+        client.socket.close()
+        return got
+
+    yield ask
+    server.close()
+
+
+def test_a_client_without_an_answer_is_disconnected_and_the_next_one_is_answered(
+    asked: Callable[[], bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    before = open_descriptors()
+    assert [asked(), asked()] == [b"", b"told"]
+    assert caplog.text.count("a bug: ") == 1
+    assert len(open_descriptors()) <= len(before)
+
+
+def test_a_client_whom_epoll_does_not_take_keeps_no_descriptor_and_later_ones_are_answered(
+    connect: Connect, loop: SteppedLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """epoll has a limit for each user (fs.epoll.max_user_watches)."""
+    client = connect()
+    before = open_descriptors()
+    watch = Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    with socket.socket(socket.AF_UNIX) as refused, monkeypatch.context() as full:
+        full.setattr(Loop, "watch", watch)
+        sockets.connect(refused, client.socket.getpeername())
+        loop.until(lambda: watch.called, "nobody accepts")
+        loop.advance(PAUSE)
+    assert len(open_descriptors()) <= len(before)
+    loop.advance(PAUSE)
+    assert connect(GET).read() == OK
 
 
 # ---- addresses

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
+import resource
+import select
 import socket
 import struct
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from types import SimpleNamespace
@@ -214,6 +218,25 @@ def test_a_client_that_goes_away_disturbs_nobody(
         until(lambda: "a client of the metrics has gone" in caplog.text, "the client's end is logged")
     assert Client(counted.port).get("/healthz") == (200, "ok\n")
     assert capfd.readouterr() == ("", "")
+
+
+def test_without_a_descriptor_for_one_more_client_the_thread_rests(counted: Metrics) -> None:
+    """A connection stays ready until it is accepted."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with socket.socket() as client:
+        os.close(free := os.dup(client.fileno()))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+        try:
+            client.connect(("127.0.0.1", counted.port))
+            before = time.process_time()
+            select.select([], [], [], 0.5)
+            spent = time.process_time() - before
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        client.settimeout(LIMIT)
+        client.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+        assert client.recv(100).startswith(b"HTTP/1.0 200")
+    assert spent < 0.1
 
 
 def test_an_address_that_cannot_be_used_is_named(counted: Metrics) -> None:

@@ -30,6 +30,7 @@ class Missing(Enum):
     NO_PID = "the runtime reports no pid, and its cgroup has no process"
     NO_PROCESS = "its process is not here: it has ended, or this program is in a PID namespace of its own"
     NO_ACCESS = "the descriptors of its process cannot be read: CAP_SYS_PTRACE is missing"
+    NO_KILL = "its process, which is another user's, could not be killed to refuse it: CAP_KILL is missing"
     NO_FIFO = "its process does not wait at an exec.fifo: it has started, or its runtime is neither runc nor crun"
     ALREADY_HELD = "another plugin holds it"
     FOREIGN_CGROUP = "its process is in the cgroup of another container"
@@ -107,9 +108,19 @@ def waiting(id_: str, pid: int, cgroups_path: str) -> Waiting:
     if not _is_in(pid, cgroups_path):
         raise NotHeld(Missing.FOREIGN_CGROUP, f"process {pid} is not in {cgroups_path}")
     writes = _writes(pid, descriptor)
+    try:
+        os.kill(pid, 0)
+    except PermissionError as error:
+        raise NotHeld(Missing.NO_KILL, str(error)) from None
+    except ProcessLookupError:
+        raise NotHeld(Missing.NO_PROCESS, f"process {pid}") from None
     if start_time(pid) != started:
         raise NotHeld(Missing.NO_PROCESS, f"process {pid}")
-    return Waiting(id_, pid, started, boot(), directory, descriptor, status.st_dev, status.st_ino, writes)
+    try:
+        its_boot = boot()
+    except OSError as error:
+        raise NotHeld(Missing.NO_RECORD, str(error)) from None
+    return Waiting(id_, pid, started, its_boot, directory, descriptor, status.st_dev, status.st_ino, writes)
 
 
 def has_fifo(init: Waiting) -> bool:

@@ -157,9 +157,11 @@ class Holds:
                 raise
 
     def held(self) -> list[Hold]:
-        """Returns the holds that have not ended."""
+        """Returns the holds of which no end is known."""
         with self._lock:
-            return [hold for hold in tuple(self._held.values()) if hold.end is None]
+            with suppress(NotHeld):  # no keeper can be started: none tells of an end
+                self.look()
+            return list(self._held.values())
 
     def end_left(self) -> None:
         """Ends the holds that are left of a program that was killed together with its keeper.

@@ -19,7 +19,7 @@ class ConnectedSocket:
     """
 
     def __init__(self, loop: Loop, fd: int) -> None:
-        """Takes over the descriptor of a connected socket."""
+        """Takes over the descriptor of a connected socket, or closes it: raises OSError if epoll takes no more."""
         os.set_blocking(fd, False)
         self.on_data: Callable[[bytes], object] = lambda _: None
         self.on_close: Callable[[str], object] = lambda _: None
@@ -27,7 +27,11 @@ class ConnectedSocket:
         self._fd = fd
         self._unsent = b""
         self._on_sent: Callable[[], object] | None = None
-        loop.watch(self._fd, self._on_readable, READ)
+        try:
+            loop.watch(self._fd, self._on_readable, READ)
+        except OSError:
+            os.close(fd)
+            raise
 
     def write(self, data: bytes) -> None:
         """Sends data, now or when the peer reads again. If the peer has closed the connection, the data is lost."""

@@ -187,6 +187,8 @@ class Daemon:
 
     def _try_later(self, error: NRIError | None = None) -> None:
         """Tries again after a wait; logs a failure if it is not the one before."""
+        if self.state is ConnectionState.JOINING:  # it has failed after it had connected
+            self._enter(ConnectionState.APART)
         if error is not None and str(error) != self._reason:
             self._enter(ConnectionState.APART)
             log.warning("%s: the adapter keeps trying to join", error)

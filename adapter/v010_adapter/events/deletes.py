@@ -304,8 +304,9 @@ class PodProcesses:
     def watch(self, id_: str, pid: int | None, look: Callable[[], object]) -> None:
         """Watches the process of a pod. If there is no such process any more, it has exited.
 
-        A pid of None is unknown for now. Then, and if the kernel cannot tell whether there is such a process, for want
-        of descriptors or memory, the pod has not exited: `look` is called later, unless the pod is forgotten.
+        A pid of None is unknown for now. Then, and if the kernel cannot tell whether there is such a process, or cannot
+        watch it, for want of descriptors, memory or epoll's watches, the pod has not exited: `look` is called later,
+        unless the pod is forgotten.
         """
         self._looks.pop(id_, NO_TIMER).cancel()
         if id_ in self._pidfds:
@@ -317,11 +318,17 @@ class PodProcesses:
                 self._loop.call_soon(partial(self._on_exit, id_))
                 return
             pidfd = None
-        if pidfd is None:
+        if pidfd is None or not self._watches(id_, pidfd):
             self._looks[id_] = self._loop.call_at(self._loop.time() + LOOK_AGAIN, partial(self._look_again, id_, look))
-        else:
-            self._pidfds[id_] = pidfd
+
+    def _watches(self, id_: str, pidfd: int) -> bool:
+        try:
             self._loop.watch(pidfd, partial(self._on_process_exit, id_))
+        except OSError:
+            os.close(pidfd)
+            return False
+        self._pidfds[id_] = pidfd
+        return True
 
     def _look_again(self, id_: str, look: Callable[[], object]) -> None:
         del self._looks[id_]

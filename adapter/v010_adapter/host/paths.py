@@ -179,9 +179,10 @@ def start_fault(path: str, root: str = "/") -> str:
     file = in_root(root, path)
     if not os.path.exists(file):
         return "does not exist"
-    if not os.path.isfile(file) or not os.stat(file).st_mode & 0o111:
-        return "is not an executable file"
     try:
+        status = os.stat(file)
+        if not stat.S_ISREG(status.st_mode) or not status.st_mode & 0o111:
+            return "is not an executable file"
         words, is_elf = first_line(file), is_binary(file)
     except OSError as error:
         return f"cannot be read: {error.strerror}"

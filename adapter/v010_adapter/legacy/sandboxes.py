@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from nri.runtimes import Runtime
+from v010_adapter.errors import ConfigError, reason_of
 from v010_adapter.host.paths import in_root
 from v010_adapter.host.trust import off
 from v010_adapter.legacy.config import read
@@ -79,7 +80,10 @@ class Sandboxes:
 
     def fault(self) -> str:
         """Returns why the runtime makes no pod, empty if it does: it reads its conf.json, whoever runs the plugins."""
-        error = read(in_root(self._host_root, DEFAULT_CONF_JSON), off).error
+        try:
+            error = read(in_root(self._host_root, DEFAULT_CONF_JSON), off).error
+        except OSError as loop:  # of links
+            error = ConfigError(DEFAULT_CONF_JSON, reason_of(loop))
         if error is None or not self._evidence.runtime_runs:
             return ""
         return f"{error}; all pods of this node fail: {self._runtime.name} {self._runtime.version} reads it, too"

@@ -1,12 +1,13 @@
 """Listening sockets, and the connections that they accept.
 
-If the process has no descriptor or memory for one more connection, a socket pauses. Without a pause, the loop would try
-again and again, because the connection stays ready.
+If the process has no descriptor or memory for one more connection, or epoll takes no more, a socket pauses. Without a
+pause, the loop would try again and again, because the connection stays ready.
 """
 
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import socket
 import stat
@@ -14,6 +15,8 @@ from contextlib import suppress
 
 from v010_adapter.base.connected_socket import ConnectedSocket
 from v010_adapter.base.loop import NO_TIMER, Loop, Timer
+
+log = logging.getLogger(__name__)
 
 PAUSE = 1.0
 """Seconds until connections are accepted again."""
@@ -36,7 +39,7 @@ class AnsweringListener:
         self._clients: dict[ConnectedSocket, Timer] = {}
         """The connections, the oldest first, each with its limit of time."""
         self._timer = NO_TIMER
-        self._watch()
+        self._loop.watch(self._socket.fileno(), self._accept)
 
     @property
     def is_there(self) -> bool:
@@ -50,24 +53,34 @@ class AnsweringListener:
         """Reads from a client, and calls `answer`. A subclass does this."""
         raise NotImplementedError
 
-    def _watch(self) -> None:
-        self._loop.watch(self._socket.fileno(), self._accept)
+    def _pause(self) -> None:
+        self._loop.unwatch(self._socket.fileno())
+        self._timer = self._loop.call_at(self._loop.time() + PAUSE, self._go_on)
+
+    def _go_on(self) -> None:
+        try:
+            self._loop.watch(self._socket.fileno(), self._accept)
+        except OSError:
+            self._pause()
 
     def _accept(self) -> None:
         try:
             connection, _ = self._socket.accept()
+            if len(self._clients) >= MAX_CLIENTS:
+                self._hang_up(next(iter(self._clients)))
+            client = ConnectedSocket(self._loop, connection.detach())
         except (BlockingIOError, ConnectionError):  # the client has disconnected
             return
         except OSError:
-            self._loop.unwatch(self._socket.fileno())
-            self._timer = self._loop.call_at(self._loop.time() + PAUSE, self._watch)
+            self._pause()
             return
-        if len(self._clients) >= MAX_CLIENTS:
-            self._hang_up(next(iter(self._clients)))
-        client = ConnectedSocket(self._loop, connection.detach())
         client.on_close = lambda _: self._hang_up(client)
         self._clients[client] = self._loop.call_at(self._loop.time() + CLIENT_TIMEOUT, lambda: self._hang_up(client))
-        self.serve(client)
+        try:
+            self.serve(client)
+        except Exception:  # the next client is to be served
+            log.exception("a bug: a client of %s gets no answer", self.path)
+            self._hang_up(client)
 
     def answer(self, client: ConnectedSocket, data: bytes) -> None:
         """Sends the answer, and then closes the connection."""
