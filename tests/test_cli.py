@@ -129,6 +129,18 @@ def test_the_configuration_is_the_file_that_is_given_or_the_default_and_flags_ch
     assert (again.log.level, again.log.format, errors) == ("debug", "text", []), "read again with the flags"
 
 
+def test_switches_take_the_values_that_go_takes(runs: Runs) -> None:
+    for words, is_on in (("1 t T TRUE true True", True), ("0 f F FALSE false False", False)):
+        for dash, word in product(("-", "--"), words.split()):
+            for earlier in ([], [f"{dash}disableWatch={not is_on}", f"{dash}verbose={not is_on}"]):
+                assert cli.main([*earlier, f"{dash}disableWatch={word}", f"{dash}verbose={word}"]) == 0
+                assert runs.settings.hooks.watch is not is_on
+                assert (runs.settings.log.level == "debug") is is_on
+    for wrong in ("-verbose=", "-verbose=yes", "-disableWatch=tRUE", "-socket=true=1 x"):
+        with pytest.raises(SystemExit):
+            cli.main(wrong.split())
+
+
 def test_it_lingers_for_a_number_of_seconds_if_it_is_told_to(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     for words, seconds in (([], 0), (["-verbose"], 0), (["-linger", "18"], 18), (["--linger=0.5"], 0.5)):
         assert cli.main(words) == 0

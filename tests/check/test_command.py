@@ -240,6 +240,25 @@ def test_what_runtimes_stumble_over_in_their_plugin_directory_is_named(node: Che
     ]
 
 
+def test_a_plugins_configuration_that_stops_the_runtime_is_named(node: Checked) -> None:
+    plugins, drop_ins, good = node.folder / "plugins", node.folder / "conf.d", node.program("good")
+    for name in ("00-fine", "00-first", "00-none", "05-directory", "06-loop", "07-second", "08-nowhere"):
+        (plugins / name).symlink_to(good)
+    (plugins / "09-data").write_text("not executable")
+    for name in ("05-directory", "first", "second", "09-data", "other"):
+        (drop_ins / f"{name}.conf").mkdir(parents=True)
+    (drop_ins / "06-loop.conf").symlink_to("06-loop.conf")
+    (drop_ins / "08-nowhere.conf").symlink_to("nowhere")
+    for name in ("00-fine", "00-first"):
+        (drop_ins / f"{name}.conf").write_text("a: 1\n")
+    directory = "cannot be read (Is a directory): no runtime starts"
+    assert node.problems() == [
+        f"conf.d/05-directory.conf: {directory}",
+        "conf.d/06-loop.conf: cannot be read (Too many levels of symbolic links): no runtime starts",
+        f"conf.d/second.conf: {directory}",
+    ]
+
+
 def test_it_says_that_an_installed_adapter_does_not_run_until_one_does(
     node: Checked, monkeypatch: pytest.MonkeyPatch
 ) -> None:

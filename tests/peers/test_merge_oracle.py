@@ -120,7 +120,7 @@ def of_families(draw: st.DrawFn, of: type[M], pieces: Sequence[Sequence[Fragment
     made = of()
     for _ in range(draw(st.integers(0, most))):
         for fragment in draw(st.lists(st.sampled_from(draw(st.sampled_from(pieces))), min_size=1, max_size=2)):
-            ParseDict(fragment, made)
+            made.MergeFrom(ParseDict(fragment, of()))  # `ParseDict` into `made` would replace its lists
     return made
 
 
@@ -261,6 +261,25 @@ def test_every_field_is_merged_as_the_adaptation_does(adaptation: Peer) -> None:
         update = api.ContainerUpdate(container_id="ctr", linux=api.LinuxContainerUpdate(resources=requested))
         reply = api.UpdateContainerResponse(update=[update])
         check(adaptation, Case("UpdateContainer", api.Container(id="ctr"), requested, [reply]))
+
+
+TWICE: Fragment = {
+    "env": ["a=1", "a=2"],
+    "mounts": [{"destination": "a", "source": "x"}, {"destination": "a", "source": "y"}],
+    "rlimits": [{"type": "a", "soft": "1"}, {"type": "a", "soft": "2"}],
+    "linux": {
+        "namespaces": [{"type": "a", "path": "x"}, {"type": "a", "path": "y"}],
+        "devices": [{"path": "a", "minor": "1"}, {"path": "a", "minor": "2"}],
+        "resources": {"hugepage_limits": [{"page_size": "a", "limit": "1"}, {"page_size": "a", "limit": "2"}]},
+    },
+}
+
+
+def test_what_a_container_has_twice_is_shown_twice_until_a_plugin_changes_it(adaptation: Peer) -> None:
+    container = ParseDict({"id": "ctr", **TWICE}, api.Container())
+    for fragment in (fragment for family in ADJUSTMENT for fragment in family):
+        answer = ParseDict({"adjust": fragment}, api.CreateContainerResponse())
+        check(adaptation, Case("CreateContainer", container, api.LinuxResources(), [answer]))
 
 
 @given(case=cases("CreateContainer"))

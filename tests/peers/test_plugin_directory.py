@@ -30,6 +30,11 @@ def no_configuration(directory: Path) -> None:
     (directory.parent / "conf.d/05-tool.conf").mkdir()
 
 
+def looping_configuration(directory: Path) -> None:
+    (directory / "05-tool").symlink_to("/bin/true")
+    (directory.parent / "conf.d/tool.conf").symlink_to("tool.conf")
+
+
 # What is in the directory, the runtime's error at its start, and a part of the warning in its log.
 FILES = {
     "a dangling link": (link("05-tool", "/nowhere"), "", LAUNCH),
@@ -43,6 +48,7 @@ FILES = {
     "a misnamed link": (link("tool", "/etc/passwd"), MISNAMED, ""),
     "a misnamed dangling link": (link("tool", "/nowhere"), MISNAMED, ""),
     "a configuration that cannot be read": (no_configuration, "failed to read configuration for plugin", ""),
+    "a configuration that is a loop of links": (looping_configuration, "failed to read configuration for plugin", ""),
 }
 
 

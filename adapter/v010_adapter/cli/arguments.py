@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import platform
 import sys
-from argparse import Action, ArgumentParser, ArgumentTypeError, HelpFormatter, Namespace
+from argparse import SUPPRESS, Action, ArgumentParser, ArgumentTypeError, HelpFormatter, Namespace
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple, NoReturn
@@ -46,6 +46,8 @@ COMMANDS = {
 }
 
 FINE, FINDINGS, USAGE = 0, 1, 2
+_SWITCHED = {"store_true": "1 t T TRUE true True", "store_false": "0 f F FALSE false False"}
+"""The values that Go takes for a flag without a value, as in `-disableWatch=false` (strconv.ParseBool)."""
 
 SHARED: dict[str, tuple[str, dict[str, Any]]] = {
     "config": (f"the configuration file ({settings.DEFAULT_PATH})", {"metavar": "FILE"}),
@@ -96,10 +98,13 @@ class Parser(ArgumentParser):
         return super().format_help() + (f"\nexamples:\n{lines}" if lines else "")
 
     def flag(self, names: str, text: str, **keywords: Any) -> None:
-        """Adds a flag with its help text and with keywords of `add_argument`. Without `metavar`, it takes no value."""
+        """Adds a flag with its help text and with keywords of `add_argument`. Without `metavar`, it is a switch."""
         spellings = [f"{dash}{name}" for name in names.split() for dash in ("-", "--")[: len(name)]]
         usual = {"default": ""} if "metavar" in keywords else {"action": "store_true"}
-        self.add_argument(*spellings, help=text, **usual | keywords)
+        made = self.add_argument(*spellings, help=text, **usual | keywords)
+        for action, words in _SWITCHED.items() if made.nargs == 0 else ():
+            valued = [f"{spelling}={word}" for spelling in spellings for word in words.split()]
+            self.add_argument(*valued, dest=made.dest, action=action, default=False, help=SUPPRESS)
 
     def shared(self, *flags: str) -> Parser:
         """Adds flags of SHARED; returns this parser."""

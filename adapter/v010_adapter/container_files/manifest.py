@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
+from math import ceil
 
 from nri.proto import nri_pb2 as api
 from v010_adapter.container_files.described import ADDED_ANNOTATIONS, ADDED_VOLUME, IMAGE_DECIDES, Described
@@ -121,13 +122,13 @@ def _resources(value: Value) -> api.LinuxResources:
     memory_limit = _quantity(limits["memory"])
     message = api.LinuxResources()
     request = cpu_limit if cpu_request is None else cpu_request
-    shares = int((request or 0) * 1000) * 1024 // 1000
+    shares = ceil((request or 0) * 1000) * 1024 // 1000  # Kubernetes rounds up (Quantity.MilliValue, Value)
     message.cpu.shares.value = min(max(shares, _SHARES[0]), _SHARES[1])
     if cpu_limit:
-        message.cpu.quota.value = min(max(int(cpu_limit * 1000) * _PERIOD // 1000, _LEAST_QUOTA), _MOST)
+        message.cpu.quota.value = min(max(ceil(cpu_limit * 1000) * _PERIOD // 1000, _LEAST_QUOTA), _MOST)
         message.cpu.period.value = _PERIOD
     if memory_limit:
-        message.memory.limit.value = min(int(memory_limit), _MOST)
+        message.memory.limit.value = min(ceil(memory_limit), _MOST)
     return message
 
 

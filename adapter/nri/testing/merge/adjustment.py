@@ -43,7 +43,8 @@ class Adjustment(NamedTuple):
             self._resources(wanted.resources)
         names = "cgroups_path", "oom_score_adj", "io_priority", "seccomp_policy"
         self.claims.replace(wanted, merged, shown, names=names)
-        self._namespaces(wanted.namespaces)
+        if wanted.namespaces:  # otherwise the container keeps its own, even two of a type
+            self._namespaces(wanted.namespaces)
         self._map(api.Sysctl, wanted.sysctl, merged.sysctl, shown.sysctl)
         self._map(api.LinuxNetDevices, wanted.net_devices, merged.net_devices, shown.net_devices)
         self.claims.replace(wanted, merged, shown, names=("scheduler",))

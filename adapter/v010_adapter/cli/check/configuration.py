@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import stat
+from collections.abc import Iterator
 from contextlib import suppress
 
 from v010_adapter import settings
@@ -58,6 +59,7 @@ def launch(host_root: str, *, will_run: bool = False) -> list[Item]:
         for name in plugin_names(host_root)
         if name not in links and (reason := _fault(host_root, f"{PLUGINS}/{name}"))
     ]
+    problems += [item for name in plugin_names(host_root) for item in _drop_in_faults(host_root, name)]
     has_unit = os.path.exists(in_root(host_root, UNIT))
     status, end = (PROBLEM, ", so they run twice") if will_run or links or has_unit else (NOTE, "")
     problems += [
@@ -103,10 +105,32 @@ def plugin_names(host_root: str) -> list[str]:
     return []
 
 
+def _is_plugin(host_root: str, path: str) -> bool:
+    """Whether runtimes take a file of their directory for a plugin; they do not follow links."""
+    mode = os.lstat(in_root(host_root, path, follow=False)).st_mode
+    return not stat.S_ISDIR(mode) and bool(mode & 0o111)
+
+
+def _drop_in_faults(host_root: str, name: str) -> Iterator[Item]:
+    """Yields the result for a plugin's drop-in over which no runtime starts; see plugin.go, getPluginConfig."""
+    if not _is_plugin(host_root, f"{PLUGINS}/{name}"):
+        return
+    for file in (f"{DROP_INS}/{name}.conf", f"{DROP_INS}/{name.partition('-')[2]}.conf"):
+        try:
+            if not stat.S_ISDIR(os.stat(in_root(host_root, file)).st_mode):
+                return  # the first one counts
+            reason = os.strerror(errno.EISDIR)
+        except (FileNotFoundError, PermissionError):  # runtimes are root
+            continue
+        except OSError as error:
+            reason = os.strerror(error.errno or 0)
+        yield Item(PROBLEM, f"cannot be read ({reason}): no runtime starts", host_root.rstrip("/") + file)
+        return
+
+
 def _fault(host_root: str, path: str) -> str:
     """Returns why no runtime starts, or starts without a plugin; see adaptation.go, discoverPlugins."""
-    mode = os.lstat(in_root(host_root, path, follow=False)).st_mode
-    if stat.S_ISDIR(mode) or not mode & 0o111:
+    if not _is_plugin(host_root, path):
         return ""
     if not re.fullmatch(r"[0-9]{2}-.+", os.path.basename(path)):
         return "an executable whose name is not NN-NAME: no runtime starts"
