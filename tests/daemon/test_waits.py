@@ -21,7 +21,9 @@ from ..rig.processes import open_descriptors
 
 
 @pytest.fixture
-def loop(monkeypatch: pytest.MonkeyPatch) -> SteppedLoop:
+def loop(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SteppedLoop:
+    """The loop of the daemons, whose state directory is this test's own."""
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
     made = SteppedLoop()
     monkeypatch.setattr("v010_adapter.daemon.daemon.Loop", lambda: made)
     return made
@@ -45,7 +47,7 @@ def test_an_adapter_tries_to_join_every_half_second_at_last(loop: SteppedLoop) -
 
 
 def test_a_connection_that_epoll_does_not_take_leaves_neither_a_descriptor_nor_a_reminder(
-    loop: SteppedLoop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+    loop: SteppedLoop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """epoll has a limit for each user (fs.epoll.max_user_watches). The adapter joins when there is room."""
     caplog.set_level("INFO")
@@ -59,7 +61,6 @@ def test_a_connection_that_epoll_does_not_take_leaves_neither_a_descriptor_nor_a
         runtime[:] = [theirs]
         return ours.detach()
 
-    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
     daemon = daemon_of(Origin(connect))
     before = open_descriptors()
     with monkeypatch.context() as full:
