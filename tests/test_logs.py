@@ -137,6 +137,7 @@ def test_another_setup_replaces_the_first_and_keeps_unwritten_lines(root: loggin
     root.info("not at this level")
     root.warning("one")
     logs.setup(LogSettings(target="syslog", format="json"), syslog=str(path))
+    assert logs.flush() == 0, "nobody is there"
     receiver = Receiver(path)
     assert logs.flush() == 1
     root.info("two")

@@ -7,6 +7,7 @@ import re
 import signal
 import stat
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,7 @@ def test_it_shows_the_runtime_what_is_owed_and_the_runs_of_programs(node: Machin
     adapter = told.adapter
     assert (told.code, adapter["faults"]) == (0, [])
     assert (adapter["pid"], adapter["serves"], adapter["owed"], adapter["state"]) == (daemon.server, True, 1, "joined")
+    assert adapter["started"] <= adapter["joined"] <= time.time()
     assert adapter["runtime"] == {"name": "test", "version": "v1.0.0", "nri": "0.12.5"}
     assert {name: sum(event["times"]["counts"]) for name, event in adapter["events"].items()} == {
         **dict.fromkeys(("Configure", "Synchronize", "CreateContainer", "StartContainer"), 1)

@@ -44,6 +44,18 @@ async def test_handlers_may_be_coroutines_or_not_and_others_are_served_while_one
         assert (await peer.hear(Reply, waiting)).code == Code.OK
 
 
+@hosted
+async def test_a_coroutine_may_wait_again_after_an_error(host: Host) -> None:
+    async def create(*_: object) -> None:
+        try:
+            await asyncio.create_task(raises())
+        except ValueError:
+            await asyncio.create_task(returns_a_number())
+
+    async with host.joined(plugin(create_container=create)) as peer:
+        assert (await peer.call("CreateContainer")).code == Code.OK
+
+
 async def returns_a_number(*_: object) -> int:
     return 5
 
