@@ -50,7 +50,9 @@ async def test_a_coroutine_may_wait_again_after_an_error(host: Host) -> None:
         try:
             await asyncio.create_task(raises())
         except ValueError:
-            await asyncio.create_task(returns_a_number())
+            gate = asyncio.Event()
+            asyncio.get_running_loop().call_later(0, gate.set)
+            await gate.wait()
 
     async with host.joined(plugin(create_container=create)) as peer:
         assert (await peer.call("CreateContainer")).code == Code.OK
