@@ -13,7 +13,6 @@ from nri.errors import nearest
 
 T = TypeVar("T")
 
-_KINDS = {int: "a number", str: "a text", bool: "a bool"}
 _MARK = "-"
 """The prefix of a removed element's name."""
 
@@ -41,11 +40,10 @@ def named(place: str, name: str, form: str = ".+", meaning: str = "a name") -> s
     return name
 
 
-def one_of(place: str, word: str, known: Collection[str]) -> str:
-    """Returns a word of these. Raises ValueError for another one."""
+def one_of(place: str, word: str, known: Collection[str]) -> None:
+    """Raises ValueError for a word that is none of these."""
     if word not in known:
         raise ValueError(f"{place}: {word!r} is not one of {', '.join(known)}")
-    return word
 
 
 def absolute(place: str, path: str) -> str:
@@ -162,7 +160,7 @@ class Value(Generic[T]):
         except (TypeError, ValueError):  # ValueError: a number that the field has no room for
             fits, takes = False, wrapper.value if is_wrapped else wrapper
             if type(value) is not type(takes):
-                wanted = f"{_KINDS[type(takes)]}, {self._wanted}"
+                wanted = f"a number, {self._wanted}" if type(takes) is int else self._wanted
                 raise TypeError(f"{self._name}: {value!r} ({type(value).__name__}) is not {wanted}") from None
         if not fits:
             raise ValueError(f"{self._name}: {value!r} is not {self._wanted}")

@@ -69,3 +69,19 @@ def test_a_directory_that_others_may_write_to_is_refused(records: Records, tmp_p
     with pytest.raises(PermissionError, match="is no directory"):
         Records(str(tmp_path / "file")).prepare()
     assert Records(str(tmp_path / "none")).ids() == []
+
+
+def test_what_cannot_be_opened_or_goes_as_it_is_looked_at_is_not_left_to_anybody(
+    records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, lock = Path(records.directory), os.lockf
+    (folder / "a.hold").mkdir()
+    os.close(records.write("c1", {}))
+
+    def late(*how: int) -> None:
+        (folder / "c1.hold").unlink()
+        lock(*how)
+
+    monkeypatch.setattr(os, "lockf", late)
+    assert list(records.left()) == []
+    assert records.ids() == ["a"]

@@ -273,6 +273,10 @@ def test_only_start_container_of_a_plugin_that_says_so_holds(nri_runtime: Node) 
     assert "`holds = True`" in nri_runtime.event("StartContainer").error
     nri_runtime.add(Wrong(), idx="20")
     assert "`holds = True`" in nri_runtime.event("CreateContainer").error
+    context = Context("StartContainer", 2.0, lambda: 0.0, 0.0)
+    context.holder = Mock()
+    context.hold()
+    context.holder.assert_called_once_with(30.0, "fail")
 
 
 @pytest.mark.parametrize("limit", [0, -1, 91, float("nan")])
@@ -330,6 +334,7 @@ def test_a_container_is_held_once(holds: Holds, created: Callable[..., Created],
     assert container.is_held
     assert held.let_go() is HoldEnd.LET_GO
     assert container.runs()
+    until(lambda: os.listdir(holds.directory) == [], "no record is left")
 
 
 def test_what_another_program_holds_can_be_held_after_that(holds: Holds, created: Callable[..., Created]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from google.protobuf import text_format
 from google.protobuf.json_format import ParseDict
 
 from nri import Adjustment, Update, api, effective_annotation
@@ -29,7 +30,8 @@ def test_it_writes_the_message_that_it_gets_and_leaves_it_empty_until_something_
     assert response.adjust == ParseDict(
         {"linux": {"resources": {"cpu": {"shares": {"value": 2}}}}}, api.ContainerAdjustment()
     )
-    assert adjust.cpu.shares == 2
+    adjust.cgroups_path = "/a"
+    assert (adjust.cpu.shares, adjust.cgroups_path) == (2, "/a")
     assert adjust.message == response.adjust
 
 
@@ -164,6 +166,40 @@ WRONG: dict[str, Callable[[Any], object]] = {
     "scheduler: SCHED_DEADLINE needs 0 < runtime <= deadline <= period": (
         lambda adjust: adjust.set_scheduler("SCHED_DEADLINE", runtime=2, deadline=1, period=3)
     ),
+    "net_devices['eth0']: 'a:b' is not a name of at most 15 characters": item("net_devices", "eth0", "a:b"),
+    "rlimits: 'RLIMIT_' is not RLIMIT_ and a word": item("rlimits", "RLIMIT_", (1, 1)),
+    "rlimits: 'RLIMIT_core' is not RLIMIT_ and a word": item("rlimits", "RLIMIT_core", (1, 1)),
+    "hooks.poststop: '=A' is not NAME=VALUE": lambda adjust: adjust.hooks.add("poststop", "/bin/true", env=["=A"]),
+    "hooks.poststop: 'true' is a text, not a list of texts": (
+        lambda adjust: adjust.hooks.add("poststop", "/bin/true", "true")
+    ),
+    "hooks.poststop: 'A=1' is a text, not a list of texts": (
+        lambda adjust: adjust.hooks.add("poststop", "/bin/true", env="A=1")
+    ),
+    "hugepages: '02MB' is not a size such as 2MB": item("hugepages", "02MB", 1),
+    "args: ['']: runtimes take no arguments as no change": attribute("args", [""]),
+    "oom_score_adj: -1001 is not -1000 to 1000": attribute("oom_score_adj", -1001),
+    "CDI_devices: 'a/b=' is not VENDOR/CLASS=DEVICE": lambda adjust: adjust.add_cdi_device("a/b="),
+    "CDI_devices: 'a/b/c=d' is not VENDOR/CLASS=DEVICE": lambda adjust: adjust.add_cdi_device("a/b/c=d"),
+    "devices: 'dev' is not an absolute path": lambda adjust: adjust.devices.add("dev", "c"),
+    r"mounts['/data']: 'a\x00' has a NUL character": lambda adjust: adjust.mounts.add("/data", "a", "a\0"),
+    r"mounts['/data']: 'b\x00' has a NUL character": lambda adjust: adjust.mounts.add("/data", "b\0", "tmpfs"),
+    r"cpus: '\x00' is not a text, of which runtimes take an empty one as no change": (
+        lambda adjust: setattr(adjust.cpu, "cpus", "\0")
+    ),
+    "mems: 1 (int) is not a text, of which runtimes take an empty one as no change": (
+        lambda adjust: setattr(adjust.cpu, "mems", 1)
+    ),
+    "enable_monitoring: 'yes' (str) is not True or False": (
+        lambda adjust: setattr(adjust.rdt, "enable_monitoring", "yes")
+    ),
+    "io_priority: -1 is not 0 to 7": lambda adjust: adjust.set_io_priority("IOPRIO_CLASS_BE", -1),
+    "scheduler: nice: -21 is not -20 to 19": lambda adjust: adjust.set_scheduler("SCHED_OTHER", nice=-21),
+    "scheduler: priority: 100 is not 1 to 99": lambda adjust: adjust.set_scheduler("SCHED_RR", priority=100),
+    "scheduler: 'F' is a text, not a list of texts": lambda adjust: adjust.set_scheduler("SCHED_OTHER", flags="F"),
+    "memory_policy: 'F' is a text, not a list of texts": (
+        lambda adjust: adjust.set_memory_policy("MPOL_BIND", "0", "F")
+    ),
     "seccomp: no defaultAction": lambda adjust: adjust.set_seccomp({}),
     "seccomp: unknown key 'defaultaction'; did you mean `defaultAction`?": (
         lambda adjust: adjust.set_seccomp({"defaultaction": "SCMP_ACT_ALLOW"})
@@ -177,11 +213,54 @@ WRONG: dict[str, Callable[[Any], object]] = {
 @pytest.mark.parametrize("text", WRONG)
 def test_what_has_no_effect_is_refused_and_nothing_is_written(text: str) -> None:
     adjust = Adjustment()
-    with pytest.raises((ValueError, AttributeError)) as raised:
+    with pytest.raises((ValueError, AttributeError, TypeError)) as raised:
         WRONG[text](adjust)
     assert str(raised.value) == text
     assert not adjust.message.ByteSize()
     assert traceback.extract_tb(raised.tb)[0].filename == __file__
+
+
+TAKEN: dict[str, Callable[[Any], object]] = {
+    "linux { resources { cpu { shares { value: 1 } } } }": lambda adjust: setattr(adjust.cpu, "shares", 1),
+    "linux { resources { memory { limit { value: 1 } } } }": lambda adjust: setattr(adjust.memory, "limit", 1),
+    "linux { oom_score_adj { value: 1000 } }": attribute("oom_score_adj", 1000),
+    "linux { oom_score_adj { value: -1000 } }": attribute("oom_score_adj", -1000),
+    'linux { resources { rdt_class { value: "gold" } } }': attribute("rdt_class", "gold"),
+    'linux { resources { hugepage_limits { page_size: "16KB" } } }': item("hugepages", "16KB", 0),
+    'linux { net_devices { key: "a-name-of-15-le" value { } } }': item("net_devices", "a-name-of-15-le", ""),
+    'linux { sysctl { key: "a\\nb" value: "" } }': item("sysctl", "a\nb", ""),
+    'CDI_devices { name: "a.b/c=0" }': lambda adjust: adjust.add_cdi_device("a.b/c=0"),
+    'hooks { poststop { path: "/a" args: ["a", "b"] env: "A=" timeout { value: 1 } } }': (
+        lambda adjust: adjust.hooks.add("poststop", "/a", ["a", "b"], ["A="], timeout=1)
+    ),
+    'mounts { destination: "/a" source: "/" type: "bind" options: ["ro", "bind"] }': (
+        lambda adjust: adjust.mounts.add("/a", "/", options=["ro"])
+    ),
+    'mounts { destination: "/a" source: "/" type: "bind" options: "rbind" }': (
+        lambda adjust: adjust.mounts.add("/a", "/", options=["rbind"])
+    ),
+    'mounts { destination: "/a" source: "b" type: "tmpfs" }': lambda adjust: adjust.mounts.add("/a", "b", "tmpfs"),
+    'linux { devices { path: "/a" type: "u" file_mode { } uid { value: 1 } gid { value: 2 } } }': (
+        lambda adjust: adjust.devices.add("/a", "u", mode=0, uid=1, gid=2)
+    ),
+    "linux { scheduler { policy: SCHED_OTHER nice: 19 } }": lambda adjust: adjust.set_scheduler("SCHED_OTHER", nice=19),
+    "linux { scheduler { policy: SCHED_RR priority: 1 } }": lambda adjust: adjust.set_scheduler("SCHED_RR", priority=1),
+    "linux { scheduler { policy: SCHED_DEADLINE runtime: 1 deadline: 1 period: 1 } }": (
+        lambda adjust: adjust.set_scheduler("SCHED_DEADLINE", runtime=1, deadline=1, period=1)
+    ),
+    "linux { io_priority { class: IOPRIO_CLASS_IDLE } }": lambda adjust: adjust.set_io_priority("IOPRIO_CLASS_IDLE"),
+    "linux { memory_policy { mode: MPOL_LOCAL } }": lambda adjust: adjust.set_memory_policy("MPOL_LOCAL"),
+    'linux { memory_policy { mode: MPOL_BIND nodes: "0,2,4-5" } }': (
+        lambda adjust: adjust.set_memory_policy("MPOL_BIND", "0,2,4-5")
+    ),
+}
+
+
+@pytest.mark.parametrize("text", TAKEN)
+def test_what_just_fits_is_written_and_nothing_else(text: str) -> None:
+    adjust = Adjustment()
+    TAKEN[text](adjust)
+    assert adjust.message == text_format.Parse(text, api.ContainerAdjustment())
 
 
 @pytest.mark.parametrize("value", [True, 1.5])
@@ -244,6 +323,9 @@ def test_scheduling_and_memory_policy_are_set_whole() -> None:
         io_priority={"class": "IOPRIO_CLASS_BE", "priority": 7},
         memory_policy={"mode": "MPOL_BIND", "nodes": "0-1,3", "flags": ["MPOL_F_STATIC_NODES"]},
     )
+    for runtime, period in ((0, 3), (1, 1)):
+        with pytest.raises(ValueError, match="SCHED_DEADLINE needs 0 < runtime <= deadline <= period"):
+            adjust.set_scheduler("SCHED_DEADLINE", runtime=runtime, deadline=2, period=period)
     adjust.set_scheduler("SCHED_DEADLINE", runtime=1, deadline=2, period=3)
     assert adjust.message.linux.scheduler == api.LinuxScheduler(
         policy=api.SCHED_DEADLINE, runtime=1, deadline=2, period=3
@@ -258,6 +340,9 @@ def test_a_seccomp_profile_is_that_of_the_oci_specification() -> None:
                 "defaultAction": "SCMP_ACT_ERRNO",
                 "defaultErrnoRet": 38,
                 "architectures": ["SCMP_ARCH_X86_64"],
+                "flags": ["SECCOMP_FILTER_FLAG_LOG"],
+                "listenerPath": "/run/agent",
+                "listenerMetadata": "of-c1",
                 "syscalls": [
                     {
                         "names": ["clone", "fork"],
@@ -273,6 +358,9 @@ def test_a_seccomp_profile_is_that_of_the_oci_specification() -> None:
             "default_action": "SCMP_ACT_ERRNO",
             "default_errno": {"value": 38},
             "architectures": ["SCMP_ARCH_X86_64"],
+            "flags": ["SECCOMP_FILTER_FLAG_LOG"],
+            "listener_path": "/run/agent",
+            "listener_metadata": "of-c1",
             "syscalls": [
                 {
                     "names": ["clone", "fork"],

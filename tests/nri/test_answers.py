@@ -52,6 +52,8 @@ def test_a_handlers_error_has_its_own_text_and_may_choose_its_code_in_either_gen
                 change = api.StateChangeEvent(event=NUMBERS[method])  # type: ignore[arg-type]
                 replies.append(runtime.call("StateChange", change))
             assert {(reply.code, reply.message) for reply in replies} == {(code, text)}
+        wrong = Runtime(plugin(**{handler: lambda *_: 5})).call(method).message
+        assert wrong == f"10-sample: TypeError: {handler} has returned a int, not {method}Response"
 
 
 def test_an_expected_error_is_not_logged_and_a_bug_is_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
@@ -181,6 +183,10 @@ def test_the_remaining_time_runs_out_by_the_clock() -> None:
     assert (context.method, context.deadline, context.due) == ("StartContainer", 1002.0, 1001.9)
     for timeout, due in ((0.1, 1000.05), (-1, 999.0)):
         assert Context("", timeout, runtime.clock, 1000.0).due == pytest.approx(due)
+    earlier = Context("", 2.0, runtime.clock, 1000.0)
+    for seconds, due in ((0.25, 1001.65), (0.25, 1001.4), (9.0, 1001.0)):
+        earlier.be_due_earlier(seconds)
+        assert earlier.due == pytest.approx(due)
     for now, seconds in ((1000.0, 2.0), (1001.5, 0.5), (1003.0, -1.0)):
         runtime.clock.now = now
         assert context.remaining() == seconds

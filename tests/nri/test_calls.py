@@ -43,11 +43,13 @@ def test_the_steps_of_the_handshake_take_any_time_in_either_order(steps: list[st
     assert (runtime.stub.synchronized, seen) == (True, ["shutdown"])
     (registration,) = runtime.requests
     assert (registration.service, registration.method, registration.timeout) == (RUNTIME, "RegisterPlugin", 5.0)
+    who = api.RegisterPluginRequest(plugin_name="sample", plugin_idx="10", NRI_version=NEW)
+    assert api.RegisterPluginRequest.FromString(registration.payload) == who
     runtime.answer(registration.stream_id)
 
 
 def test_the_plugin_gets_configure_as_it_is_and_timeouts_that_it_does_not_tell_are_5_and_2_seconds() -> None:
-    for told, timeouts in (((7000, 3500), (7.0, 3.5)), ((0, 0), (5.0, 2.0)), ((0, -1), (5.0, 2.0))):
+    for told, timeouts in (((7000, 1), (7.0, 1e-3)), ((0, 0), (5.0, 2.0)), ((0, -1), (5.0, 2.0))):
         seen: list[api.ConfigureRequest] = []
         request = api.ConfigureRequest(config="x", registration_timeout=told[0], request_timeout=told[1])
         runtime = Runtime(plugin(configure=lambda request, context, seen=seen: seen.append(request)))
@@ -103,6 +105,7 @@ SAID = [
     (("containerd", "2.10.0", "(devel)"), (0, 11, 0)),
     (("containerd", "v2.1.5", ""), (0, 8, 0)),
     (("cri-o", "1.36.3", ""), (0, 11, 0)),
+    (("cri-o", "1.35.9", ""), (0, 8, 0)),
     (("somebody", "9.9.9", ""), (0, 8, 0)),
 ]
 
@@ -110,6 +113,8 @@ SAID = [
 def test_updates_may_be_asked_for_at_any_time_from_the_version_of_nri_on_that_cannot_deadlock() -> None:
     for version, refused in (((0, 12, 0), True), ((0, 12, 1), False), ((0, 12, 2), False)):
         assert bool(runtimes.Runtime("containerd", "2.4.0", version).refuses_updates) is refused, version
+    text = "containerd 2.4.0 may deadlock over updates outside of an answer, as all before NRI 0.12.1"
+    assert runtimes.Runtime("containerd", "2.4.0", (0, 12, 0)).refuses_updates == text
     docker = runtimes.Runtime("docker", "29.0.0", (0, 12, 1))
     assert docker.refuses_updates == "Docker takes no updates of containers"
 
@@ -260,9 +265,13 @@ def test_updates_go_out_in_as_many_calls_as_their_size_needs_in_their_order() ->
         assert 1 < len(calls) <= 2 + sum(sizes) * 2 // (3 * MIB)
 
 
-def test_an_answer_to_updates_that_cannot_be_read_is_an_error() -> None:
-    runtime, done = Runtime(), []
-    runtime.stub.update_containers(updates(9), lambda failed, error: done.append((failed, str(error))))
-    runtime.answer(runtime.requests[0].stream_id, b"\xff")
-    [(failed, error)] = done
-    assert (failed, error[:36]) == ([], "undecodable UpdateContainersResponse")
+def test_an_answer_to_updates_that_cannot_be_read_is_an_error_as_a_refusal_is_and_nobody_has_to_hear_of_it() -> None:
+    for payload, refusal, code, text in ((b"\xff", "", Code.INTERNAL, "undecodable Upd"), (b"", "no", 1, "no")):
+        runtime, done = Runtime(), list[tuple[Any, Any]]()
+        runtime.stub.update_containers(updates(9), lambda *answer, done=done: done.append(answer))
+        runtime.stub.update_containers(updates(9))
+        for request in runtime.requests:
+            assert request.timeout == 2.0
+            runtime.answer(request.stream_id, payload, refusal, code)
+        [(failed, error)] = done
+        assert (failed, error.code, error.message[:15]) == ([], code, text)

@@ -18,6 +18,7 @@ def of_three(self: Any, request: Any, context: Any, more: Any) -> None: ...
 def of_any(self: Any, *arguments: Any) -> None: ...
 def of_more(self: Any, request: Any, context: Any, more: Any = None) -> None: ...
 def with_key(self: Any, request: Any, context: Any, *, key: str) -> None: ...
+def with_default(self: Any, request: Any, context: Any, *, key: str = "") -> None: ...
 async def later(self: Any, request: Any, context: Any) -> None: ...
 
 
@@ -27,6 +28,7 @@ WRONG = {
     "creat_container": (of_two, NEVER.format("create_container")),
     "CreateContainer": (of_two, NEVER.format("create_container")),
     "runPodSandbox": (of_one, NEVER.format("run_pod_sandbox")),
+    "Start_Container": (of_one, NEVER.format("start_container")),
     "on_joined": (of_none, NEVER.format("on_join")),
     "postStartContainer": (later, NEVER.format("post_start_container")),
     "create_container": (of_one, TWO),
@@ -55,6 +57,7 @@ def test_handlers_and_methods_of_the_plugins_own_are_taken() -> None:
             "helper": of_two,
             "remember": of_two,
             "Nested": Plugin,
+            "post_start_container": with_default,
         },
         **{"update": of_two, "start": of_two, "remove_pod_sandbox": staticmethod(lambda request, context: None)},
     }.items():

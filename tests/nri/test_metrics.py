@@ -168,19 +168,35 @@ def test_a_plugin_is_ready_only_while_it_has_joined(counted: Metrics) -> None:
     counted.lost()
     assert client.get("/readyz") == (503, "the plugin has not joined a runtime\n")
     assert client.samples("nri_plugin_joined", plugin="10-counted") == {(): 0.0}
+    counted.joined()
+    Metrics("127.0.0.1:0", "10-counted").close()
+    assert client.samples("nri_plugin_joined", plugin="10-counted") == {(): 0.0}, "the next one begins anew"
 
 
 def test_a_plugin_is_healthy_unless_a_call_waits_beyond_its_deadline(counted: Metrics) -> None:
     client, clock = Client(counted.port), SimpleNamespace(now=0.0)
-    call = Context("StartContainer", 2.0, lambda: clock.now, 0.0)
+    call, other = (Context(name, 2.0, lambda: clock.now, 0.0) for name in ("StartContainer", "CreateContainer"))
     counted.called(call)
+    counted.called(other)
     assert client.get("/healthz") == (200, "ok\n")
     clock.now = 2.1
-    assert client.get("/healthz") == (503, "no answer within the deadline: StartContainer\n")
+    assert client.get("/healthz") == (503, "no answer within the deadline: CreateContainer, StartContainer\n")
     counted.answered(call, None)
+    counted.answered(other, api.CreateContainerResponse(update=[api.ContainerUpdate(container_id="a")]))
     assert client.get("/healthz") == (200, "ok\n")
     late = client.samples("nri_plugin_invocations_total", plugin="10-counted")
-    assert late == {("deadline_exceeded", "StartContainer", "error"): 1.0}
+    assert late == {("deadline_exceeded", name, "error"): 1.0 for name in ("StartContainer", "CreateContainer")}
+    assert client.samples("nri_plugin_latency_seconds_sum", plugin="10-counted") == {
+        ("StartContainer",): 2.1,
+        ("CreateContainer",): 2.1,
+    }
+    assert client.samples("nri_plugin_adjustments_total", plugin="10-counted") == {}, "the runtime takes none"
+    clock.now, other.status = 1.0, 99
+    counted.answered(other, None)
+    assert ("unknown_code", "CreateContainer", "error") in client.samples(
+        "nri_plugin_invocations_total", plugin="10-counted"
+    )
+    clock.now = 2.1
     counted.called(call)
     counted.lost()
     assert client.get("/healthz") == (200, "ok\n")
@@ -190,8 +206,7 @@ def test_the_runtime_that_was_joined_last_is_the_one_that_is_shown(counted: Metr
     for version in ("v1", "v2"):
         counted.configured(api.ConfigureRequest(runtime_name="x\n", runtime_version=version, NRI_version="v3"))
     shown = Client(counted.port).samples("nri_plugin_info", plugin="10-counted")
-    assert list(shown.values()) == [1.0]
-    assert [labels[2] for labels in shown] == ["v2"]
+    assert shown == {("v3", "x\\n", "v2"): 1.0}
 
 
 def test_other_paths_name_the_pages(counted: Metrics) -> None:

@@ -46,6 +46,9 @@ def test_a_plugin_is_who_arguments_environment_or_file_say(monkeypatch: pytest.M
         assert identity(name, idx, environ, program) == expected
         monkeypatch.setattr("sys.argv", [program, "-x"])
         assert identity(name, idx, environ) == expected
+    for idx in ("1", "100", "1x", "\N{ARABIC-INDIC DIGIT ONE}" * 2):
+        with pytest.raises(RegistrationError, match=f"^plugin index '{idx}': two digits, 00 to 99$"):
+            identity("asked", idx, {})
 
 
 # ---- sockets
@@ -103,15 +106,16 @@ def test_a_runtime_that_cannot_be_reached_is_named_and_no_descriptor_is_left(
         "": absent,
         **{str(path): path for path in (host.path, tmp_path / "file", "/x" * 200)},
     }.items():
-        with pytest.raises(RegistrationError, match=f"^no runtime at {named}: "):
-            connect(asked, {})
+        with pytest.raises(RegistrationError, match=f"^no runtime at {named}: (No such file|Connection refused)"):
+            connect(asked, {"NRI_PLUGIN_SOCKET": "three"} if asked else {})
         assert open_descriptors() <= before
 
 
 def test_an_environment_that_names_no_socket_is_an_error_that_shows_it(tmp_path: Path) -> None:
     with (tmp_path / "file").open("w") as file:
         for number in ("", "three", "-1", "3.0", "987654", "99999999999999999999", str(file.fileno())):
-            with pytest.raises(RegistrationError, match=f"NRI_PLUGIN_SOCKET={number}"):
+            why = "(invalid literal|Bad file|Python int too large|not a socket)"
+            with pytest.raises(RegistrationError, match=f"^NRI_PLUGIN_SOCKET={number}: {why}"):
                 connect(environ={"NRI_PLUGIN_SOCKET": number})
 
 
@@ -306,7 +310,9 @@ async def test_a_synchronize_that_ends_after_its_connection_leaves_the_next_conn
         await task
 
 
-def test_the_waits_between_attempts_grow_to_two_seconds(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_waits_between_attempts_grow_to_two_seconds_and_each_reason_is_told_once(
+    host: Host, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     joining = session.Joining(host.path, reconnect=True)
     assert joining.connect() is None
     waits = [joining.pause() for _ in range(7)]
@@ -317,6 +323,8 @@ def test_the_waits_between_attempts_grow_to_two_seconds(host: Host, monkeypatch:
     ended.has_joined = True
     assert joining.goes_on(ended)
     assert joining.pause() == 0.1
+    reasons = f"no runtime at {host.path}: No such file or directory", "the runtime has closed the connection"
+    assert caplog.messages == [f"{reason}: the plugin keeps trying to join" for reason in reasons]
     monkeypatch.setenv("NRI_PLUGIN_SOCKET", "3")
     assert not session.Joining("", reconnect=True).again, "it was launched"
     assert session.Joining("/some/nri.sock", reconnect=True).again

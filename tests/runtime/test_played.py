@@ -118,6 +118,7 @@ def test_a_pods_life_and_single_events_reach_an_instance_in_either_generation(nr
         ("CreateContaner", {}, "'CreateContaner' is no event of NRI; did you mean CreateContainer?"),
         ("Synchronize", {}, "'Synchronize' is no event of NRI; did you mean "),
         ("", {}, "'' is no event of NRI; did you mean "),
+        ("a" * 101, {}, f"'{'a' * 101}' is no event of NRI; did you mean StartContainer?"),
         ("CreateContainer", {"nmae": "main"}, "Container.nmae: unknown field; did you mean `name`?"),
         ("CreateContainer", {"name": 1}, "Container.name: 1 is no value for text: "),
         ("CreateContainer", {"env": "A=1"}, "Container.env: 'A=1' is no value for a list of text: "),
