@@ -1,4 +1,4 @@
-"""When an adapter that a runtime has synchronized begins to serve."""
+"""What an adapter makes of its runtime's Configure, and when it begins to serve after Synchronize."""
 
 from __future__ import annotations
 
@@ -8,10 +8,53 @@ import pytest
 
 from nri import Context, api
 from v010_adapter.daemon.adapter import Adapter
+from v010_adapter.monitoring import logs
 from v010_adapter.settings import parse
 
 from .rig.loop import SteppedLoop
 from .rig.serving import Link, kill
+
+FAILS = "runtime: {failRequest: true}"
+OLD = "runtime.failRequest has no effect: the NRI of containerd 2.4.2 is older than 0.12.4"
+NO_ENDS = "Docker tells of the creation of containers only: legacy plugins run at CreateContainer or not at all"
+NO_HOOKS = "hooks are off: Docker refuses containers with injected hooks (hooks.enabled)"
+
+
+@pytest.mark.parametrize(
+    ("name", "nri", "text", "notes", "logged"),
+    [
+        ("containerd", "v0.12.3", FAILS, [OLD], [OLD]),
+        ("containerd", "v0.12.3", "", [], []),
+        ("containerd", "v0.12.4", FAILS, [], []),
+        ("", "v0.12.3", FAILS, [], []),
+        ("docker", "v0.12.5", FAILS, [], [NO_ENDS, NO_HOOKS]),
+        ("docker", "v0.12.5", "hooks: {enabled: false}", [], [NO_ENDS]),
+    ],
+)
+def test_what_has_no_effect_with_a_runtime_is_told(
+    loop: SteppedLoop, caplog: pytest.LogCaptureFixture, name: str, nri: str, text: str, notes: object, logged: object
+) -> None:
+    caplog.set_level("INFO")
+    adapter = Adapter(loop, parse(text, "here")[0], [], "name", Link())
+    request = api.ConfigureRequest(runtime_name=name, runtime_version="2.4.2", NRI_version=nri)
+    adapter.configure(request, Context("Configure", 2, loop.time, loop.time()))
+    assert (adapter.describe()["notes"], caplog.messages) == (notes, logged)
+
+
+def test_a_file_in_whose_place_the_runtime_has_sent_a_text_needs_no_restart(
+    loop: SteppedLoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    levels: list[str] = []
+    monkeypatch.setattr(logs, "setup", lambda own: levels.append(own.level))
+    file = tmp_path / "adapter.yaml"
+    adapter = Adapter(loop, parse("", "here")[0]._replace(file=str(file)), [], "name", Link())
+    assert adapter.describe()["notes"] == []
+    file.touch()
+    assert [note.partition(":")[0] for note in adapter.describe()["notes"]] == ["restart needed"]
+    request = api.ConfigureRequest(config="log: {level: debug}\nnone: 1")
+    adapter.configure(request, Context("Configure", 2, loop.time, loop.time()))
+    described = adapter.describe()
+    assert (described["notes"], len(described["faults"]), levels) == ([], 1, ["debug"])
 
 
 @pytest.mark.parametrize("with_event", [False, True])

@@ -34,3 +34,4 @@ def test_an_answer_behind_the_deadline_is_logged(now: float, lines: int, caplog:
     loop.close()
     text = "StartContainer was answered after its deadline: the runtime may drop the adapter"
     assert caplog.messages == [text] * lines
+    assert adapter.describe()["events"]["StartContainer"]["late"] == lines

@@ -58,16 +58,3 @@ def test_with_a_wrong_list_of_plugins_it_runs_no_other_list(node: Machine, on_fa
     assert (reply.code, "legacy.config: " in reply.message) == (code, code != Code.OK)
     daemon.serves(stop("c1"))
     assert node.runs() == []
-
-
-@pytest.mark.parametrize(
-    ("runtime", "enabled", "is_told"),
-    [("docker", {}, True), ("docker", {"enabled": False}, False), ("test", {}, False)],
-)
-def test_that_hooks_are_off_for_a_runtime_is_told_unless_it_is_configured(
-    node: Machine, runtime: str, enabled: dict[str, bool], is_told: bool
-) -> None:
-    hooks = {"directories": [str(node.path / "hooks.d")], **enabled}
-    daemon = node.spawn().handshake(node.settings(hooks=hooks), name=runtime)
-    daemon.logged("registered with")
-    assert any("hooks are off: Docker refuses" in line for line in daemon.log) is is_told

@@ -46,9 +46,14 @@ def test_it_waits_for_a_runtime_says_so_once_and_ends_on_a_signal(node: Machine,
         daemon.signal(number)
         assert daemon.ended() == 0
         return
-    daemon.accept(listen())
+    daemon.accept(listener := listen())
     node.still_serves(daemon.handshake())
     assert len([line for line in daemon.log if "keeps trying" in line]) == 1
+    listener.close()
+    (node.path / "nri.sock").unlink()
+    daemon.log.clear()
+    daemon.hang_up()
+    daemon.logged("no runtime at", "the adapter keeps trying to join")
 
 
 def test_it_joins_again_when_the_runtime_is_back_and_owes_deletes(

@@ -15,6 +15,7 @@ from v010_adapter.monitoring.status import ask
 from ..rig.daemon import COMMAND, Daemon, spawn
 from ..rig.machine import Machine, listening, start, stop
 from ..rig.mounts import OWN_MOUNTS, require_mounts
+from ..rig.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +32,7 @@ def test_a_record_that_cannot_be_written_is_a_fault_until_it_can_be(node: Machin
     (own / "+pod-1+c1").mkdir()
     daemon.serves(start("c1"))
     [told] = ask(str(state))
-    assert told["faults"] == [told["state_fault"]]
+    assert (told["faults"], told["configuration_errors"]) == ([told["state_fault"]], 0)
     assert told["state_fault"].startswith(f"{own}/+pod-1+c1: Is a directory: what is owed is forgotten")
     (own / "+pod-1+c1").rmdir()
     daemon.logged("the records have all that is owed again")
@@ -67,6 +68,7 @@ def test_no_adapter_joins_beside_one_whose_records_cannot_be_written(node: Machi
     first.serves(start("c1"))
     second = node.external(fresh=True)
     second.logged(f"{own}: an adapter cannot write its records there: another adapter serves, and this one waits")
+    until(lambda: sorted(one["unfit"] for one in ask(f"{node.path}/state")) == [False, True], "status does not tell")
     (own / "+pod-1+c1").rmdir()
     second.accept(listener)
     second.handshake()

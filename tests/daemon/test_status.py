@@ -65,6 +65,7 @@ def test_it_shows_the_runtime_what_is_owed_and_the_runs_of_programs(node: Machin
     }
     good, bad = (adapter["programs"][name] for name in ("good", "bad"))
     assert good["runs"] == bad["failures"] == 1
+    assert good["failed_at"] == 0 < adapter["started"] <= bad["failed_at"]
     assert (list(good["times"]), list(bad["times"])) == (["done"], ["failed"])
     assert 0 < good["p50"] <= good["p99"] <= adapter["events"]["StartContainer"]["p99"]
     text = asked().stdout

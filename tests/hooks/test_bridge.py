@@ -174,11 +174,13 @@ def test_with_the_journal_hooks_are_run_by_systemd_cat_where_it_can_work(tmp_pat
 
 def test_precreate_hooks_stand_by_and_others_do_not(tmp_path: Path) -> None:
     for name, stage in (("a", "prestart"), ("b", "precreate"), ("c", "precreate")):
-        (tmp_path / f"{name}.json").write_bytes(text(name).replace(b"prestart", stage.encode()))
+        file = text(name).replace(b"prestart", stage.encode())
+        (tmp_path / f"{name}.json").write_bytes(file if name != "c" else file.replace(f'["{PROGRAM}"'.encode(), b'[""'))
     for standby in (0, 2):
         hooks = begun(Watching(), tmp_path, precreate=True, standby=standby)
-        found = [(program.argv[1], count) for program, count in hooks.standby_programs()]
-        assert found == [("b", 2), ("c", 2)] * (standby > 0)
+        assert hooks.programs == ["b.json", "c.json"]
+        found = [(program.argv, count) for program, count in hooks.standby_programs()]
+        assert found == [((PROGRAM, "b"), 2), ((PROGRAM, "c"), 2)] * (standby > 0)
 
 
 # ---- what hooks become in NRI's terms

@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from resource import RLIMIT_CPU, getrlimit
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from v010_adapter.hooks.match import Matcher, NamedHook
 from v010_adapter.hooks.model import Hook, When
 from v010_adapter.monitoring.trace import UNTRACED
 from v010_adapter.oci import sizes
-from v010_adapter.programs.apart import LARGE, RESERVE, computed
+from v010_adapter.programs.apart import CPU_SECONDS, LARGE, RESERVE, computed
 from v010_adapter.programs.process import Runner
 from v010_adapter.settings import HooksSettings
 
@@ -174,17 +175,30 @@ def test_the_child_keeps_no_descriptor_of_the_daemon(loop: SteppedLoop) -> None:
     os.close(held)
 
 
-def test_the_child_ends_at_what_the_daemon_handles(loop: SteppedLoop) -> None:
+def test_the_child_ends_at_what_the_daemon_handles_and_if_it_computes_for_ever(loop: SteppedLoop) -> None:
     numbers, replies = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP), list[Any]()
     before = [signal.signal(number, lambda *_: None) for number in numbers]
     try:
-        answer = computed(loop, lambda: [*map(signal.getsignal, numbers)], loop.now + 2, "a text")
+        answer = computed(
+            loop, lambda: [*map(signal.getsignal, numbers), *getrlimit(RLIMIT_CPU)], loop.now + 2, "a text"
+        )
     finally:
         for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
     answer.then(lambda reply, _: replies.append(reply))
     loop.until(lambda: bool(replies), "the child does not end")
-    assert replies == [[signal.SIG_DFL] * 3]
+    assert replies == [[signal.SIG_DFL] * 3 + [CPU_SECONDS] * 2]
+
+
+@pytest.mark.parametrize(
+    ("compute", "reason"),
+    [(lambda: os._exit(1), "a text: the process that looks at it cannot write its result"), (lambda: 1 // 0, "Zero")],
+)
+def test_a_child_without_a_result_fails_the_answer(loop: SteppedLoop, compute: Callable[[], int], reason: str) -> None:
+    errors: list[object] = []
+    computed(loop, compute, loop.now + 2, "a text").then(lambda _, error: errors.append(error))
+    loop.until(lambda: bool(errors), "the child does not end")
+    assert reason in str(errors[0])
 
 
 FILLINGS = {"a long one": {"filling": NOTE}, "many": {f"{number}": "" for number in range(12_000)}}

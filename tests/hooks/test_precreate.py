@@ -7,15 +7,18 @@ import json
 import os
 import shlex
 import signal
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
 from nri import api
+from nri.deferred import in_turn
 from nri.errors import NRIError
 from nri.runtimes import Runtime
 from v010_adapter.events import precreate
+from v010_adapter.events.hooks import HookBridge
 from v010_adapter.hooks.match import NamedHook
 from v010_adapter.hooks.model import Hook, When
 from v010_adapter.monitoring.trace import Trace, created
@@ -23,10 +26,12 @@ from v010_adapter.oci.spec import spec_from
 from v010_adapter.programs.apart import RESERVE
 from v010_adapter.programs.children import children as children_of_daemon
 from v010_adapter.programs.process import Runner
+from v010_adapter.settings import HooksSettings
 
 from ..rig.loop import SteppedLoop
 from ..rig.processes import children, open_descriptors
-from ..rig.programs import Programs
+from ..rig.programs import Fifo, Programs
+from .hookdirs import text
 
 ECHO = "cat"
 """A hook that changes nothing."""
@@ -222,6 +227,20 @@ def test_a_hook_behind_one_that_was_late_has_the_time_that_is_left(run: Run, cap
     reaped(run.loop)
 
 
+@pytest.mark.parametrize(("timeout", "limit"), [(60, "`timeout` in /hooks/a.json"), (None, "hooks.timeout")])
+def test_a_late_hooks_error_names_the_one_before_it_that_took_long(
+    run: Run, gate: Fifo, timeout: int | None, limit: str
+) -> None:
+    creation = run(f"cat; read line <{gate}", HANG, timeout=timeout)
+    run.loop.advance(1.5)
+    gate.put()
+    run.loop.until(lambda: "b.json" in creation.runner.accounts, "the first hook does not end")
+    run.loop.advance(0.5)
+    late = f"no result within 0.5 s: a.json took 1.5 s ({limit})"
+    assert creation.error == f"precreate hook /hooks/b.json: {late}"
+    reaped(run.loop)
+
+
 def test_the_default_timeout_is_for_precreate_hooks_too(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     late = run.hook("a", HANG)._replace(default_timeout=1)
     creation = Creation(run.loop, late, run.hook("b", A2, timeout=1)._replace(default_timeout=9), fail=False)
@@ -249,6 +268,47 @@ def test_a_bug_that_its_output_meets_fails_the_hook(
     monkeypatch.setattr("v010_adapter.base.gojson.plain", lambda *_: 1 // 0)
     assert "its result meets a bug of the adapter" in run(ECHO).error
     assert "ZeroDivisionError" in caplog.text
+
+
+# From the hook files to the answer
+
+BY_NEWER = edited('s/"args":."sleep"./"args":["true"]/')
+TOO_LONG = "env[0]: 131072 bytes, at most 131071"
+
+
+@pytest.mark.parametrize(
+    ("script", "size", "fail", "found"),
+    [
+        (BY_NEWER, 0, True, "['', 'true']"),
+        (HANG, 0, True, "a.json: no result within 2.0 s"),
+        (BY_NEWER, 131_070, True, TOO_LONG),
+        (BY_NEWER, 131_070, False, "[]"),
+    ],
+)
+def test_a_creation_waits_for_its_hooks_unless_it_is_too_large_for_them(
+    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture, script: str, size: int, fail: bool, found: str
+) -> None:
+    """They may use what the runtime knows that was told last."""
+    hook = text(program=str(run.programs.shell("a", script))).replace(b"prestart", b"precreate")
+    (tmp_path / "a.json").write_bytes(hook)
+    own = HooksSettings(directories=(str(tmp_path),), precreate=True, watch=False, fail_create=fail)
+    hooks = HookBridge(run.loop, own, Runner(run.loop))
+    hooks.start(Runtime(nri=(0, 12, 5)))
+    run.loop.until(lambda: bool(hooks.containers))
+    container = api.Container(id="c1", args=["sleep"], env=["A=" + "x" * size])
+    ended: list[str] = []
+
+    def end(response: Any, error: Exception | None) -> None:
+        ended.append(str(error or response.adjust.args))
+
+    request = api.CreateContainerRequest(container=container)
+    in_turn(hooks.on_creation(request, api.CreateContainerResponse(), run.loop.now + 2)).then(end)
+    if script == HANG:
+        run.loop.advance(2)
+    run.loop.until(lambda: bool(ended))
+    assert ended[0].endswith(found)
+    assert (f"precreate hooks for container c1: {TOO_LONG} (none runs)" in caplog.text) == (found == "[]")
+    reaped(run.loop)
 
 
 # Large containers

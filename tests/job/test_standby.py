@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -101,6 +102,17 @@ def test_the_status_has_why_a_program_cannot_be_found_that_should_stand_by(stage
     stage.wanted.append((PluginError("missing", "not found in /opt/nri/bin"), 1))
     stage.open(0)
     assert stage.standby.describe() == {"missing": {"waiting": 0, "off": "not found in /opt/nri/bin"}}
+
+
+def test_the_status_has_how_many_wait_and_why_there_are_not_more(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = stage.plugin()
+    stage.open()
+    stage.wanted[:] = [(program, 2)]
+    with monkeypatch.context() as full:
+        full.setattr(os, "posix_spawn", Mock(side_effect=BlockingIOError(11, "no process is left")))
+        assert stage.standby.claim(program._replace(path="/other"), stage.ended.append, print) is None
+        stage.ready()
+    assert stage.standby.describe() == {"plugin": {"waiting": 1, "off": "no process is left"}}
 
 
 def test_half_of_the_descriptors_are_for_events(

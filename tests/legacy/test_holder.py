@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
+import select
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
@@ -14,12 +17,13 @@ from nri.holding import evidence
 from nri.holding.evidence import Missing, NotHeld
 from nri.holding.holds import Holds
 from v010_adapter.base.loop import Loop
-from v010_adapter.events.holder import END, RETRY, Holder
+from v010_adapter.events.holder import END, RETRY, Holder, WatchedHolds
 from v010_adapter.legacy.request import Target
 from v010_adapter.monitoring.trace import UNTRACED
 from v010_adapter.settings import LegacySettings
 
 from ..rig.loop import SteppedLoop
+from ..rig.waiting import limit
 
 
 @pytest.mark.parametrize(("left", "wait"), [(-1.0, 0.05), (0.0, 0.05), (0.2, 0.2), (1.5, 0.5)])
@@ -47,6 +51,21 @@ def test_the_keeper_has_until_the_answer_is_due_but_not_long(
 def holds(holder: Holder, id_: str, on_end: Callable[[HoldEnd], object] = print) -> bool:
     target = Target(id_, "p1", 1, api.Container(id=id_), api.PodSandbox(id="p1"))
     return holder.hold(target, "a create", "b", due=1.0, must_finish=True, on_end=on_end, trace=UNTRACED)
+
+
+def test_a_keeper_that_was_closed_tells_the_loop_nothing_though_a_child_process_may_have_its_socket(
+    tmp_path: Path, loop: SteppedLoop
+) -> None:
+    holds = WatchedHolds(f"{tmp_path}/holds", loop, lambda: pytest.fail("it is looked at"))
+    holds.start()
+    copy = os.dup(holds.fileno())
+    os.kill(holds.keeper, signal.SIGKILL)
+    with limit("the keeper does not end"):
+        select.select([copy], [], [])
+    holds.close()
+    loop.call_soon(loop.stop)
+    loop.run()
+    os.close(copy)
 
 
 def test_no_more_are_held_at_once_than_the_setting_says(

@@ -45,14 +45,19 @@ def test_each_line_about_a_run_has_the_container_in_text_and_json(node: Node, li
 def test_with_log_runs_each_run_has_one_line_at_info_and_without_none(
     node: Node, lines: pytest.LogCaptureFixture
 ) -> None:
-    node.plugins(a="echo '{}'", bad='echo \'{"error": "no"}\'')
+    node.plugins(a="hold; echo '{}'", bad='echo \'{"error": "no"}\'')
     for wanted in (True, False):
         logging.getLogger(RUNS).disabled = not wanted
         lines.clear()
-        node.wait(node.create(f"c{wanted}"))
+        made = node.create(f"c{wanted}")
+        node.hear(f"a create c{wanted} holds")
+        node.loop.advance(0.5)
+        node.release("a")
+        node.wait(made)
+        assert any("a: done after 500.0 ms" in line for line in lines.messages) is wanted
         told = [(one.levelname, one.fields) for one in lines.records if one.name == RUNS]  # type: ignore[attr-defined]
-        runs = [(level, fields["plugin"], fields["outcome"]) for level, fields in told]
-        assert runs == [("INFO", "a", "done"), ("INFO", "bad", "failed")] * wanted
+        runs = [(level, *map(fields.get, ("plugin", "outcome", "us"))) for level, fields in told]
+        assert runs == [("INFO", "a", "done", 500_000), ("INFO", "bad", "failed", 0)] * wanted
 
 
 def test_the_setting_switches_the_lines(monkeypatch: pytest.MonkeyPatch) -> None:

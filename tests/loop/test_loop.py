@@ -209,35 +209,59 @@ def test_it_waits_for_the_next_timer_but_no_longer_than_epoll_can(epoll: Epoll, 
     assert [wait for wait in epoll.asked if wait] == [-1, 86400, 5, 5]
 
 
-def test_what_the_loop_has_waited_for_is_ready_since_its_wake_up(epoll: Epoll, clock: Clock) -> None:
+@pytest.mark.parametrize(
+    ("timer", "takes", "seen"),  # the last are `ready_since` and `quiet_at`
+    [
+        (None, 100, (1100, 1000)),
+        (5, 0.25, (1000.25, 1000)),
+        (5, 0, (998, 990)),  # perhaps it was ready before the loop looked
+        (5, 5.5, (1005.5, 1000)),
+        (5, 6, (1000, 1000)),  # the process was stopped, perhaps since the wait began
+        (0, 1, (1000, 1000)),
+    ],
+)
+def test_what_the_loop_has_waited_for_is_ready_since_its_wake_up_unless_the_process_was_stopped(
+    epoll: Epoll, clock: Clock, monkeypatch: pytest.MonkeyPatch, timer: float | None, takes: float, seen: object
+) -> None:
+    """It looks at 998, has something to do until 1000, and waits."""
+    monkeypatch.setattr("v010_adapter.base.loop.AT_ONCE", 0.25)
+    monkeypatch.setattr("v010_adapter.base.loop.OVERSLEPT", 0.5)
     loop = Loop()
-    loop.time = clock
-    since: list[float] = []
+    loop.time, clock.now, loop.quiet_at = clock, 998, 990
+    found: list[tuple[float, float]] = []
 
-    def wait() -> list[tuple[int, int]]:
-        clock.now += 2
+    def poll(_: float) -> list[tuple[int, int]]:
+        clock.now += takes
         return [(7, 1)]
 
     def come() -> None:
-        since.append(loop.ready_since)
-        loop.stop()
+        found.append((loop.ready_since, loop.quiet_at))
+        clock.now += 1
+        if len(found) == 2:
+            loop.stop()
 
-    epoll.wait = wait
+    epoll.poll = poll  # type: ignore[method-assign,assignment]
     loop.watch(7, come)
+    loop.call_at(0, lambda: setattr(clock, "now", 1000))
+    if timer == 0:
+        loop.call_soon(lambda: None)
+    elif timer is not None:
+        loop.call_at(1000 + timer, lambda: None)
     loop.run()
-    assert (since, loop.stalls) == ([1002], 0), "to wait is no stall"
+    assert (found[0], loop.stalls, loop.longest) == (seen, 2, 2), "to wait is no stall"
 
 
 @pytest.mark.parametrize("timer", [None, 10.0, 0.01])
 def test_who_is_to_notice_short_stops_waits_a_short_time_only(epoll: Epoll, clock: Clock, timer: float | None) -> None:
     loop = Loop()
     loop.time = clock
-    loop.is_watchful, loop.quiet_at = True, clock.now
+    loop.is_watchful, loop.quiet_at = True, clock.now - SHORT_WAIT / 2
     epoll.wait = lambda: loop.stop() or []  # type: ignore[func-returns-value]
     if timer is not None:
         loop.call_at(clock.now + timer, loop.stop)
     loop.run()
     assert epoll.asked == pytest.approx([min(SHORT_WAIT, timer or SHORT_WAIT)])
+    assert loop.quiet_at == clock.now, "nothing was ready"
 
 
 @pytest.mark.parametrize(("ago", "found", "quiet"), [(1.0, [], 0), (1.0, [(7, 1)], 1.0), (0.01, [], 0.01)])

@@ -350,6 +350,8 @@ def test_a_record_in_another_format_is_kept_and_named(start: Start, caplog: pyte
         after.ledger.refresh(target("c2"))
         assert after.ledger.ids() == ["c1"]
         assert newer.exists()
+        after.ledger.read_all()
+        after.loop.settle()
         assert caplog.messages == [
             f"{newer} has format {FORMAT + 1}, of another version of the adapter: it is kept, and its deletes "
             "do not come from this one"

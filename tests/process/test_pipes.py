@@ -52,7 +52,7 @@ def test_output_is_read_to_its_end_and_kept_up_to_a_mebibyte_more_than_the_reque
     request = b"x" * 100_000
     most = MAX_STDOUT + len(request)
     for size in (most, most + 1, 5 * MAX_STDOUT):
-        run = shell(f"head -c {size} /dev/zero", request).listen().wait()
+        run = shell(f"head -c {size} /dev/zero; exec head -c {size} /dev/zero >&2", request).listen().wait()
         assert run.process.too_long == (size > most)
         assert min(size, most + 1) <= len(run.process.stdout) <= most + 65536
         assert run.process.status == 0
@@ -169,10 +169,13 @@ def test_who_was_left_and_writes_on_finds_the_pipe_closed(
 
 
 def test_a_program_that_was_left_may_write_a_mebibyte_to_each_pipe(
-    shell: Callable[..., Run], caplog: pytest.LogCaptureFixture
+    shell: Callable[..., Run], gate: Fifo, caplog: pytest.LogCaptureFixture
 ) -> None:
-    run = shell(f"head -c {MAX_STDOUT} /dev/zero; head -c {MAX_STDOUT} /dev/zero >&2").listen()
+    flood = f"head -c {MAX_STDOUT} /dev/zero"
+    run = shell(f"head -c 200000 /dev/zero; read line < {gate}; {flood}; {flood} >&2").listen()
+    run.loop.until(lambda: len(run.stdout) == 200_000)
     run.process.leave(run.end)
+    gate.put()
     assert run.wait().process.status == 0
     assert caplog.messages == []
 

@@ -12,6 +12,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -267,6 +268,12 @@ def test_the_kernel_kills_a_program_that_eats_memory_and_not_the_daemon(
                 own.take_limits()
         monkeypatch.setattr(process, "children", own)
         assert shell("read -r line; cat /proc/self/oom_score_adj").wait().stdout == f"{expected}\n"
+        if not (forked := own.fork()):
+            signal.pause()
+        score = Path(f"/proc/{forked}/oom_score_adj").read_text()
+        os.kill(forked, signal.SIGKILL)
+        own.reap(forked)
+        assert score == f"{expected}\n"
         assert OOM_SCORE.read_text() == "321\n"
     finally:
         OOM_SCORE.write_text(before)
@@ -299,3 +306,16 @@ def test_children_of_others_are_reaped_and_programs_are_not_stolen(shell: Callab
     module.children.reap_strangers()
     assert children() == []
     module.children.reap_strangers()  # without any child
+
+
+def test_a_process_that_gets_the_pid_of_a_program_that_was_reaped_is_a_stranger(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = Children()
+    pid = own.spawn("/bin/true", ("true",), {}, ())
+    own.reap(pid)
+    monkeypatch.setattr(os, "waitid", Mock(side_effect=[Mock(si_pid=pid), None]))
+    reaped = Mock()
+    monkeypatch.setattr(os, "waitpid", reaped)
+    own.reap_strangers()
+    reaped.assert_called_once_with(pid, 0)

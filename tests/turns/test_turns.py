@@ -16,6 +16,7 @@ from v010_adapter.events.turns import DONE, MINE, PAST, REPEAT, NoteState, Turn,
 from v010_adapter.state import turns_file
 from v010_adapter.state.turns_file import JOINED, PLACE, TABLE, TurnsFile
 
+from ..rig.processes import open_descriptors
 from .conftest import Adapter, Start
 
 LONGEST = 1 << 20
@@ -575,7 +576,7 @@ def test_none_joins_beside_another_one_without_room_for_what_both_must_know(
 ) -> None:
     first = start()
     own = first.turns.directory.path
-    before = sorted(os.listdir(own))
+    before, opened = sorted(os.listdir(own)), len(open_descriptors())
     if missing == "room":
         monkeypatch.setattr(turns_file, "probe", no_room)
         assert obstacle_in(str(state)) == f"{own}: No space left on device"
@@ -591,7 +592,9 @@ def test_none_joins_beside_another_one_without_room_for_what_both_must_know(
         first.turns.tell_unwritten(is_so=False)
     assert obstacle_in(str(state)) == ""
     assert obstacle_in(f"{state}/missing") == ""
+    assert owners_in(str(state)) == [""] * (missing != "room")
     assert sorted(os.listdir(own)) == before, "what was tried is removed"
+    assert len(open_descriptors()) <= opened
 
 
 def test_a_file_in_another_format_is_left_to_its_adapters_and_made_anew_without_them(
@@ -634,6 +637,8 @@ def test_each_id_has_a_place_of_the_table_and_bytes_of_its_own_below_those_of_jo
     for pod, id_ in (("a", "a"), ("a", "b"), ("\udcff", "ü" * 300), ("", "")):
         begin, length = turns._span(pod, id_)
         assert TABLE < begin < begin + length <= JOINED
+    assert [turns._span("pod", id_) for id_ in ("pod", "c1")] == [(0x30A636C000000, 1 << 24), (0x30A636CD72B00, 1)]
+    assert turns._place(Turn("", "pod", "c1", 0, 0, deadline=0, floor=0, later=0)) == 172544, "FORMAT says where"
     places = {turns._place(Turn("", "", id_, 0, 0, deadline=0, floor=0, later=0)) for id_ in map(str, range(20000))}
     assert places == set(range(PLACE, TABLE, PLACE))
 

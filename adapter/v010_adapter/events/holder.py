@@ -79,8 +79,7 @@ class WatchedHolds(Holds):
 
     def close(self) -> None:
         """Ends the keeper, once it has ended the holds."""
-        if self.fileno() >= 0:
-            self._loop.unwatch(self.fileno())
+        self._loop.unwatch(self.fileno())
         super().close()
 
 

@@ -58,7 +58,7 @@ class PendingUpdates:
 
     def flush_soon(self) -> None:
         """Sends the waiting updates after the present answer, if the runtime can be called."""
-        if self.send is not None and self.waiting:
+        if self.waiting:
             self._loop.call_soon(self._flush)
 
     def on_runtime_gone(self) -> None:
