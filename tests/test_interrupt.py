@@ -78,9 +78,9 @@ def end(command: subprocess.Popen[str]) -> tuple[int, str]:
     return command.returncode, err
 
 
-def ignores_sigint(pid: int) -> bool:
+def ignores(number: int, pid: int) -> bool:
     (ignored,) = re.findall(r"^SigIgn:\t(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
-    return bool(int(ignored, 16) & 1 << signal.SIGINT - 1)
+    return bool(int(ignored, 16) & 1 << number - 1)
 
 
 SAID = (130, "v010-adapter: interrupted\n")
@@ -177,17 +177,20 @@ def test_sigterm_ends_a_simulation_as_ctrl_c_does(tmp_path: Path, temporary: Pat
     assert list(tmp_path.glob("*.sock")) == []
 
 
-def test_a_second_one_does_not_disturb_the_clean_up(tmp_path: Path, temporary: Path) -> None:
+@pytest.mark.parametrize(("number", "told"), [(signal.SIGINT, SAID), (signal.SIGTERM, (143, ""))])
+def test_a_second_one_does_not_disturb_the_clean_up(
+    tmp_path: Path, temporary: Path, number: int, told: tuple[int, str]
+) -> None:
     plugin = Programs(tmp_path).write("10-slow", SLOW_TO_END)
     with started("simulate", "-plugin", plugin, directory=temporary) as simulation:
         assert heard(simulation.stderr) == "at work\n"
         with plugin.open() as held:
             fcntl.flock(held, fcntl.LOCK_EX)
-            interrupt(simulation)
+            simulation.send_signal(number)
             assert heard(simulation.stderr) == "ending\n"
-            until(lambda: ignores_sigint(simulation.pid), "the command is not interrupted again")
-            interrupt(simulation)
-        assert end(simulation) == (130, f"ended\n{SAID[1]}")
+            until(lambda: ignores(number, simulation.pid), "the command is not interrupted again")
+            simulation.send_signal(number)
+        assert end(simulation) == (told[0], f"ended\n{told[1]}")
 
 
 @pytest.mark.parametrize(("module", "name"), [(tempfile, "mkdtemp"), (os, "rmdir")])

@@ -11,6 +11,7 @@ import pytest
 from nri.testing import POD_LIFE
 from tests.rig.forks import ran
 from tests.rig.programs import Programs
+from tests.rig.screen import shown
 
 Json = dict[str, Any]
 
@@ -92,6 +93,14 @@ def test_what_becomes_of_a_change_is_shown(node: Invoked) -> None:
     node.plugin("utc", UTC.replace("TZ=UTC", "FOO=baz"))
     assert node("utc") == 0
     assert '    - process.env[FOO]  "FOO=bar"\n    + process.env[FOO]  "FOO=baz"\n' in node.out
+
+
+def test_at_a_terminal_requests_and_results_are_indented(node: Invoked) -> None:
+    node.plugin("utc", UTC)
+    node.configure({"type": "utc"})
+    rows = shown("invoke", "-config", node.folder / "own.yaml", "utc").rows
+    assert rows[:3] == ["request   {", '            "version": "0.7",', '            "state": "create",']
+    assert "result    {" in rows
 
 
 def test_a_failure_is_judged_as_configured(node: Invoked) -> None:

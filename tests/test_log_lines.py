@@ -6,6 +6,7 @@ import json
 import logging
 import re
 import sys
+import time
 from typing import Any
 
 import pytest
@@ -62,12 +63,17 @@ def test_whatever_a_record_says_it_is_one_line(message: str, field: str) -> None
     assert as_json(made) | {"time": ""} == {"time": "", **said}
 
 
-def test_a_record_has_time_and_level() -> None:
+def test_a_record_has_time_and_level(monkeypatch: pytest.MonkeyPatch) -> None:
     made = record("hello", us=12)
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\S* WARNING hello", LineFormatter().format(made))
     made.created, made.msecs = 1_700_000_000.0426, 42.0
     expected = {"time": "2023-11-14T22:13:20.042Z", "level": "warning", "message": "hello", "us": 12}
-    assert as_json(made) == expected, "RFC 3339, whatever the time zone"
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "ELSEWHERE-5")
+        time.tzset()
+        told = as_json(made)
+    time.tzset()
+    assert told == expected, "RFC 3339, whatever the time zone"
 
 
 def test_a_record_of_a_traced_event_names_the_trace_also_where_the_line_is_cut() -> None:

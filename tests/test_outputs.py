@@ -19,7 +19,7 @@ from tests.rig.brief import few
 from tests.rig.command import Terminal
 from tests.rig.processes import restored
 from v010_adapter.cli import command_line as cli
-from v010_adapter.cli.simulate.view import TextView, changes
+from v010_adapter.cli.simulate.view import TextView, changes, milliseconds
 from v010_adapter.cli.terminal import BOLD, announce_if_slow, are_wanted, by_word, show_json
 from v010_adapter.monitoring import status
 from v010_adapter.monitoring.times import BOUNDS
@@ -59,6 +59,7 @@ def test_the_first_word_is_coloured_if_it_needs_the_eye() -> None:
         out = io.StringIO()
         TextView(out, color=when).line("x", BOLD)
         assert out.getvalue() == text
+    assert milliseconds(0.0123) == "12.3 ms"
 
 
 def test_the_mode_of_a_device_is_octal() -> None:
@@ -73,18 +74,26 @@ def test_the_mode_of_a_device_is_octal() -> None:
 
 TIMES = {"times": {"counts": [1] * (len(BOUNDS) + 1)}, "late": 0, "p50": None}
 ADAPTER: dict[str, Any] = {
-    **{"version": "1", "pid": 7, "serves": True, "state": "joined", "started": 0, "joins": 0, "owed": 1},
+    **{"version": "1", "pid": 7, "serves": True, "state": "joined", "started": 0, "joins": 2, "owed": 1},
     "runtime": {"name": "containerd", "version": "v2", "nri": "0.12.3"},
     "stalls": {"count": 1, "longest": 0.02},
     "events": {"StartContainer": TIMES | {"p50": 0.001, "p99": 50.0}, "StopContainer": TIMES | {"p99": 100.0}},
     "programs": {"a": {"runs": 1, "failures": 1, "late": 0, "killed": 0, "p50": 0.5, "p99": 1.0, "failed_at": 0,
         "last_error": "x"}},
-    **{"standby": {}, "holds": {"held": []}, "hooks": {"/h/x.json": 3}, "notes": [], "faults": ["broken"]},
+    **{"joined": 60, "holds": {"held": [{"since": 60, "plugin": "a", "what": "container c"}]}},
+    **{"standby": {"a": {"waiting": 1, "off": "why"}, "b": {"waiting": 2, "off": ""}}, "hooks": {"/h/x.json": 3}},
+    **{"notes": [], "faults": ["broken"]},
 }  # fmt: skip
+STANDS_BY = ADAPTER | {
+    **{"serves": False, "runtime": {"name": ""}, "joins": 0, "holds": {"held": []}, "faults": [], "notes": ["n"]},
+    **{"stalls": {"count": 0, "longest": 0}, "events": {}, "programs": {}, "standby": {}, "hooks": {}},
+}
 SHOWN = """\
 v010-adapter 1, pid 7, since 1970-01-01T00:00:00Z: serves the events
   runtime containerd v2 (NRI 0.12.3), joined
+  joined 1970-01-01T00:01:00Z, joins so far: 2
   owed 1 delete
+  HELD since 1970-01-01T00:01:00Z, for a: container c
   loop 1 stall, longest turn 20 ms
   FAULT broken
 
@@ -96,8 +105,20 @@ v010-adapter 1, pid 7, since 1970-01-01T00:00:00Z: serves the events
   a 1 1 0 0 <500 <1000
     FAILED 1970-01-01T00:00:00Z x
 
+  STAND-BY WAITING
+  a 1
+    off: why
+  b 2
+
   HOOK CONTAINERS
   /h/x.json 3
+
+v010-adapter 1, pid 7, since 1970-01-01T00:00:00Z: stands by: another adapter serves the events
+  owed 1 delete
+  loop 0 stalls, longest turn 0 ms
+  note n
+
+v010-adapter 2, pid 8: not the version of this command; `-o json` shows its state
 """
 
 
@@ -108,7 +129,7 @@ def squeezed(text: str) -> str:
 def test_status_has_sections_and_no_false_precision(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(status, "ask", lambda *_: [ADAPTER])
+    monkeypatch.setattr(status, "ask", lambda *_: [ADAPTER, STANDS_BY, {"version": 2, "pid": 8}])
     assert cli.main(["status", "-directory", str(tmp_path)]) == 1
     assert squeezed(capsys.readouterr().out) == SHOWN
 

@@ -101,7 +101,7 @@ def test_the_names_are_shown() -> None:
     assert shown([{"env": "G=4"}, {"env": ""}]) == [{"env": "***"}, {"env": ""}], "that there is one can be seen"
 
 
-LONG = b'["%s"]' % (b"x" * MAX_TEXT)
+LONGEST, LONG = (b'["%s"]' % (b"x" * (size - 4)) for size in (MAX_TEXT, MAX_TEXT + 1))
 DEEP = b"[" * 9_999 + b"]" * 9_999
 
 
@@ -110,6 +110,7 @@ def test_json_that_takes_long_to_look_into_and_text_that_is_no_json_are_left_out
     for text in (*long, b'{"env": ["A=hunter2"', b"A=hunter2", b'{"env": ["A=hunter2"]} and more', b"\xc3\xbf"):
         assert for_log(text) == f"({len(text)} bytes)"
     assert for_log(b"") == ""
+    assert for_log(LONGEST) == json.loads(LONGEST)
 
 
 def unfolded(value: Any) -> Any:

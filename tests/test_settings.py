@@ -102,6 +102,7 @@ def test_without_keys_the_defaults_hold() -> None:
 def test_some_settings_depend_on_others() -> None:
     for word, enabled in {"auto": None, "true": True, "false": False}.items():
         assert parse(f"hooks: {{enabled: {word}}}", "conf.yaml")[0].hooks.enabled is enabled, "as the runtime needs"
+    assert settings.state_directory(DEFAULTS, "10-a/b") == "/run/nri-10-a_b"
     own = LegacySettings(standby=2, plugins={"a": PluginSettings(standby=0), "b": PluginSettings()})
     assert [own.of(type_, "standby") for type_ in "abc"] == [0, 2, 2], "a plugin's own number comes first"
     files = {"a": HookFileSettings(frozenset()), "b": HookFileSettings(), "c": HookFileSettings(frozenset(["x"]))}
@@ -275,6 +276,7 @@ def test_an_unknown_key_is_named_with_its_line_and_the_known_ones() -> None:
         "legacy:\n  plugins:\n    a:\n      onfailure: fail": "4: legacy.plugins.a.onfailure: unknown key",
         **{"1: 2": "1: 1: unknown key", "~: 2": "1: ~: unknown key", "'': 2": "1: ", "'*': 2": "1: *: unknown key"},
         "legacy.config: /x": "1: legacy.config: unknown key",
+        "log: {zzz: 1}": "1: log.zzz: unknown key; known: format, level, runs, secrets, target",
     }.items():
         [error] = errors(text)
         assert error.startswith(f"conf.yaml:{said}")
@@ -309,6 +311,7 @@ def test_what_must_be_a_mapping_and_is_none_is_named() -> None:
         given, wrong = parse(text, "conf.yaml")
         assert [str(error) for error in wrong] == [f"conf.yaml:{place}: must be a mapping"]
         assert given.log == DEFAULTS.log
+        assert (given.legacy.config == "") is (text == "legacy: []"), "which plugins there are is not known"
 
 
 def test_a_mistake_in_the_yaml_itself_is_named_with_its_line_and_all_defaults_hold() -> None:

@@ -143,15 +143,21 @@ def linked(path: Path) -> None:
     os.link(path, path.with_name("second"))
 
 
+def replaced(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 @GIVES_FILES
 @pytest.mark.parametrize("name", ["turns", "+pod+c1"])
 @pytest.mark.parametrize(
     ("spoil", "reason", "is_always"),
     [
-        (lambda path: path.chmod(0o666), "is writable for others", False),
+        (lambda path: path.chmod(0o602), "is writable for others", False),
         (lambda path: path.chmod(0o660), "is writable for others", False),
         (lambda path: os.chown(path, NOBODY, 0), f"belongs to user {NOBODY}", False),
         (linked, "has another hard link", True),
+        (replaced, "is no regular file", True),
     ],
 )
 def test_a_file_that_others_could_have_written_is_not_believed(

@@ -139,6 +139,10 @@ def test_where_there_is_room_a_row_has_everything(extremes: Extremes) -> None:
     assert any(NAME in row and "createRuntime, poststop" in row and "every container" in row for row in rows), rows
 
 
+def test_with_v_a_simulation_shows_whole_lines(extremes: Extremes) -> None:
+    assert len(shown(*words_of("simulate", extremes), "-v").broken) > 3
+
+
 def test_a_terminal_without_a_size_has_80_columns(extremes: Extremes) -> None:
     with at_terminal(*words_of("list", extremes), columns=0, lines=0) as command:
         command.terminal.resize(1000, COLUMNS)
@@ -181,6 +185,8 @@ def test_a_table_without_room_loses_what_tells_nothing_then_parts_of_names() -> 
         assert max(map(len, narrow)) <= room
         assert narrow[0].split() == (["NAME", "A", "B", "C"] if room == 39 else ["NAME", "A"])
     assert narrow[1].split() == ["nnn…nnnnn", "7"]
+    rows = [("NAME", "LEFT OUT", "NUMBER"), ("n" * 30, "-", 7)]
+    assert [*terminal.table(rows, 38, names=2)][1] == ["n" * 30 + "       7"]
 
 
 def test_a_text_is_beside_its_row_or_below() -> None:
@@ -239,6 +245,10 @@ def test_status_has_no_row_that_is_wider_than_the_terminal(tmp_path: Path) -> No
     assert len(seen.rows) > 50
 
 
+OTHER_SCREEN = 1049 << 5
+"""The mode of a terminal that shows its other screen, as pyte has it."""
+
+
 def test_watching_fills_the_terminal_and_no_more(tmp_path: Path) -> None:
     with (
         adapters(tmp_path / "state", STATE),
@@ -248,9 +258,12 @@ def test_watching_fills_the_terminal_and_no_more(tmp_path: Path) -> None:
         assert seen.broken == []
         assert seen.rows[0].endswith("every 2 s")
         assert seen.rows[2].startswith("v010-adapter 1, pid 7")
-        assert len(seen.rows) == LINES - 1
+        assert (len(seen.rows), OTHER_SCREEN in seen.mode) == (LINES - 1, True)
+        whole = shown("status", "-directory", tmp_path / "state").rows
+        assert seen.rows[-1] == f"... {len(whole) + 4 - LINES} more lines", "of these and two lines about the time"
         command.process.send_signal(signal.SIGINT)
-        command.until()
+        *_, last, told = command.until().rows
+        assert (last[-4:], told, OTHER_SCREEN in seen.mode) == ("  29", "v010-adapter: interrupted", False)
 
 
 def test_waiting_says_for_what_and_how_long(tmp_path: Path) -> None:
@@ -258,3 +271,4 @@ def test_waiting_says_for_what_and_how_long(tmp_path: Path) -> None:
     with adapters(tmp_path / "state", STATE | {"state": "connecting"}), at_terminal(*waits) as command:
         seen = command.until(lambda rows: " of 60: connecting" in rows[0])
         assert (len(seen.rows), seen.broken) == (1, [])
+        assert re.fullmatch(r"waiting for an adapter .*, seconds: [1-5]?\d of 60: connecting", seen.rows[0])

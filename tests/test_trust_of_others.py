@@ -72,7 +72,7 @@ class Place:
         for name in ("bin", "hooks.d"):
             (folder / name).mkdir()
         self.interpreter = self.write("bin/shell", "#!/bin/sh\n")
-        hook = {"path": f"{folder}/program", "env": [f"PATH={folder}/bin"]}
+        hook = {"path": f"{folder}/program", "env": ["PATH=/bin", f"PATH={folder}/bin"]}
         made = {"version": "1.0.0", "hook": hook, "when": {"always": True}, "stages": ["poststop"]}
         (folder / "hooks.d/a.json").write_text(json.dumps(made))
         self._programs = Programs([str(folder)], {"PATH": f"{folder}/bin"})

@@ -14,6 +14,7 @@ from v010_adapter.cli.check import probe
 
 from .conftest import Checked
 
+RUNS = "it runs plugin twice, without a request"
 WAITS = 'read -r line; [ "$line" ] || exit 1; echo "{}"'
 
 
@@ -92,7 +93,8 @@ def test_it_must_be_confirmed_at_a_terminal_or_by_a_flag(node: Checked, monkeypa
         monkeypatch.setattr("sys.stdin", stdin)
         assert verdict(node, WAITS, "-o", "text") == []
         assert node.code == 2
-        assert node.err.startswith(asked or "v010-adapter: -probe: it runs plugin twice, without a request: confirm")
+        reason = "not confirmed; nothing was run" if asked else f"{RUNS}: confirm that with -yes"
+        assert node.err == f"{asked}v010-adapter: -probe: {reason}\n"
         assert not (node.folder / "runs").exists()
     for answer in ("y\n", "Yes\n"):
         monkeypatch.setattr("sys.stdin", Terminal(answer))

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from v010_adapter.base import gojson
-from v010_adapter.container_files import ADDED_VOLUME, Described
+from v010_adapter.container_files import ADDED_VOLUME, PODS_ANNOTATIONS, Described
 from v010_adapter.errors import ConfigError
 from v010_adapter.hooks.facts import Facts, facts
 
@@ -70,6 +70,9 @@ def test_a_container_can_be_given_in_many_forms(files: Files) -> None:
         found = files.read(text, pod)
         assert (found.kind, found.container.id, found.pod.name, facts_of(found)) == (kind, id_, name, expected)
     assert files.read({"id": "c", "podSandboxId": "p"}).container.pod_sandbox_id == "p", "protojson's spelling"
+    assert files.read("id: c\npid: 5.0").container.pid == 5, "as tools without integers write it"
+    with_pod, without = (files.read(one).unknown for one in ({"pod": {"id": "p1"}, "container": OWN}, OWN))
+    assert (with_pod, without) == ((), (PODS_ANNOTATIONS,))
     manifest = files.read(POD)
     assert (manifest.pod.namespace, list(manifest.container.args)) == ("ns", ["/bin/sh", "-c", "exit"])
     assert manifest.unknown == ("the annotations that the kubelet and the runtime add", ADDED_VOLUME)
@@ -130,13 +133,16 @@ BAD: list[tuple[str | bytes, str]] = [
     (bombs("[{}]"), "c: larger or deeper than can be read"),
     (bombs("{{<<: [{}]}}"), "c: larger or deeper than can be read"),
     ("a: b: c", "c:1: mapping values are not allowed here"),
-    (b"a: 1\nb: \xff", "c:2: not a text: the byte 0xff is not UTF-8"),
+    (b"\nb: \xff", "c:2: not a text: the byte 0xff is not UTF-8"),
     ("{}", "c:1: neither an NRI container, nor an OCI config.json, nor a Kubernetes manifest"),
     ("- a\n- b", "c:1: [0]: must be a mapping, not a text"),
     ("!!timestamp x", "c"),
-    ("a: 1\nb: \0", "c:2: special characters are not allowed"),
+    ("\nb: \0", "c:2: special characters are not allowed"),
     ('{"id": "p", "uid": "u", "namespace": "n"}', "c:1: this is a pod, not a container: name this file with -pod"),
+    ('{"id": "c"}\n{"id": "d",\n"name": 5}', "c:3: name: must be a text, not a number"),
     ('{"id": "c",\n"pid": "x"}', "c:2: pid: must be a whole number"),
+    ('{"id": "c", "podSandboxId": 5}', "c:1: podSandboxId: must be a text"),
+    ('{"id": "c", "pid": true}', "c:1: pid: must be a whole number"),
     ('{"id": "c", "pid": 99999999999}', "c:1: pid: Value out of range: 99999999999"),
     ('{"id": "c", "linux":\n{"devices": [{"major": -99999999999999999999}]}}', "c:1: linux.devices.major: Value out"),
     ('{"id": "c",\n"linux": {"seccomp_policy": {"default_errno": {"value": []}}}}',
@@ -146,10 +152,13 @@ BAD: list[tuple[str | bytes, str]] = [
         "c:2: linux.resources.memory.use_hierarchy.value: must be true or false"),
     ('{"ociVersion": "1.0.2",\n"linux": {"resources": {"memory": {"limit": "x"}}}}',
         "c:2: linux.resources.memory: limit: a wrong value: a string instead of a number"),
+    ('{"ociVersion": "1.0.2", "process": {"oomScoreAdj": "x"}}',
+        "c:1: process.oomScoreAdj: a wrong value: a string instead of a number"),
     ("a: " + "[" * 1000 + "]" * 1000, "c: nested too deeply"),
     ('{"args": [],\n"annotations":\n{"a": true}}',
         "c:3: annotations.a: must be a text, not a boolean (put it in quotes)"),
     ("apiVersion: v1\nkind: Service", "c:2: kind: neither a Pod nor a manifest with a template of a pod"),
+    ('{"event": "StartContainer", "pod": {}}\n{"event": "StopContainer"}', "c:1: it has no container"),
     ('{"event": 5, "container": {"args": []}}', "c:1: event: must be a text"),
     ("apiVersion: v1\nkind: Pod\nspec: {}", "c:3: spec: choose a container with -name; there are: none"),
     ("apiVersion: v1\nkind: Pod\nspec:\n  containers: {}", "c:4: spec.containers: must be a list, not a mapping"),
@@ -164,6 +173,7 @@ BAD: list[tuple[str | bytes, str]] = [
 BAD_PODS = {
     '{"args": []}': "p:1: neither an NRI pod, nor a Kubernetes manifest, nor crictl's",
     '{"name":\n5}': "p:2: name: must be a text, not a number (put it in quotes)",
+    '{"name": []}': "p:1: name: must be a text, not a list",
     "[]": "p: it is empty",
 }
 
@@ -172,6 +182,7 @@ def test_what_cannot_be_used_is_named_with_file_line_and_key(files: Files) -> No
     for text, message in BAD:
         said = files.refused(text)
         assert said.startswith(message), (text, said)
+        assert not said.endswith(".")
     for pod, message in BAD_PODS.items():
         assert files.refused('{"args": []}', pod) == message
 

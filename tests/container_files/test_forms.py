@@ -147,6 +147,14 @@ def test_what_the_tools_of_the_runtimes_show_has_the_whole_specification(files: 
         assert (dict(container.labels), dict(container.annotations)) == (LABELS, SPEC["annotations"] | requested)
         assert [MessageToDict(mount) for mount in container.mounts] == SPEC["mounts"]
         assert found.unknown == ("the annotations of the pod (-pod FILE has them)",)
+    assert files.read({**CTR, "Labels": {}}).container.name == "c1", "ctr's own have no name but the id"
+
+
+def test_what_crictl_prints_and_cannot_be_read_is_named_by_its_command() -> None:
+    container = json.dumps(CRICTL).encode()
+    for texts, said in (((b"{", b"{}"), "crictl inspect:1: "), ((container, b"{"), "crictl inspectp:1: ")):
+        with pytest.raises(ConfigError, match=f"^{said}unexpected end"):
+            container_files.of_crictl(*texts)
 
 
 def test_what_podman_shows_and_that_a_tool_shows_no_specification(files: Files) -> None:
@@ -154,6 +162,9 @@ def test_what_podman_shows_and_that_a_tool_shows_no_specification(files: Files) 
     found = files.read([PODMAN])
     container = found.container
     assert (found.kind, container.id, container.name, found.pod.id) == ("podman inspect", "c1", "web", "p1")
+    assert found.unknown == ("the limits of the container",)
+    without = files.read({**PODMAN, "Name": "/web", "Path": ""}).container  # docker's names begin like this
+    assert (without.name, list(without.args)) == ("web", []), "the first of its args is not the command"
     assert (list(container.args), list(container.env)) == (["/bin/server", "-v"], ["A=1"])
     assert (dict(container.labels), dict(container.annotations)) == ({"l": "2"}, {"a": "1"})
     assert [(one.destination, one.type, one.source, list(one.options)) for one in container.mounts] == [
@@ -166,9 +177,10 @@ def test_what_podman_shows_and_that_a_tool_shows_no_specification(files: Files) 
 
 
 def test_the_pod_of_a_container_may_be_given_but_only_one(files: Files) -> None:
-    status = {"id": "p1", "metadata": {"name": "n", "namespace": "ns", "uid": "u"}, "annotations": {"b": "2"}}
+    metadata, texts = {"name": "n", "namespace": "ns", "uid": "u"}, {"labels": {"l": "1"}, "annotations": {"b": "2"}}
+    status = {"id": "p1", "metadata": metadata, **texts}
     found = files.read(CRICTL, pod=json.dumps({"status": status, "info": {}}))
-    assert (found.pod.id, found.pod.namespace, dict(found.pod.annotations)) == ("p1", "ns", {"b": "2"})
+    assert MessageToDict(found.pod) == {"id": "p1", **metadata, **texts}
     assert found.unknown == ()
     for key, is_added in (("io.kubernetes.cri.container-type", True), ("io.kubernetes.cri-o.ContainerType", False)):
         spec = {"annotations": {key: "sandbox", "b": "spec"}}  # containerd tells plugins these, CRI-O does not
@@ -181,3 +193,6 @@ def test_the_pod_of_a_container_may_be_given_but_only_one(files: Files) -> None:
     two = f"{json.dumps(A)}\n{json.dumps(other)}\n{json.dumps(B)}"
     for several in (json.dumps({"apiVersion": "v1", "kind": "List", "items": [A, B]}), two, '{"id": "a"}\n{"id": "b"}'):
         assert files.refused({"args": ["/x"]}, pod=several) == "p:1: there are 2 pods in it"
+    for pod in (json.dumps(A), '{"name": "p"}'):
+        found = files.read(of_pod({"command": ["/x"]}), pod=pod)
+        assert found.unknown == (container_files.ADDED_VOLUME, container_files.ADDED_ANNOTATIONS)

@@ -112,6 +112,8 @@ def test_a_plugin_that_gives_up_without_an_end(plugins: Plugins, monkeypatch: py
     monkeypatch.setattr(ending, "CONNECT", 0.1)
     report = external(plugins, sound(), TRIED + "signal.pause()")
     assert named(report) == ["starts-before-runtime"]
+    came = "the plugin is still running, and has not connected after 0.1 s"
+    assert report.failures[0][2:] == ("no socket for 1 s, then a socket", came)
 
 
 class Injector(Plugin):
@@ -135,12 +137,15 @@ def test_the_fixture_judges_a_class_and_a_file(nri_runtime: Node, tmp_path: Path
     assert (report.plugin, report.failures, report.flavour.nri) == ("20-file", [], nri_runtime.played.nri)
 
 
-def test_a_plugin_that_starts_but_once(plugins: Plugins) -> None:
+def test_a_plugin_that_starts_but_once_or_never_connects(plugins: Plugins) -> None:
     """It keeps a file that it does not take when it starts again."""
     once = "os.close(os.open(sys.argv[0] + '.once', os.O_CREAT | os.O_EXCL))\n" + RUN
     report = external(plugins, sound(run=once))
     assert named(report) == ["registers"]
-    assert report.failures[0].sent == "another start"
+    assert report.failures[0][2:] == ("another start", "connection closed by the plugin")
+    path = plugins.write("10-b", "sys.exit(7)")
+    (failure,) = judge(External(Path(f"{path}.sock"), partial(detached, path)), patient()).failures
+    assert failure[2:] == ("a start", "the plugin has ended with exit code 7, without a connection")
 
 
 # ---- others' plugins, and ours

@@ -168,8 +168,9 @@ def test_a_refused_configuration_is_no_unknown_event_and_an_unknown_event_no_ref
 
 
 def test_notes_fail_no_test(plugins: Plugins) -> None:
-    """What sets a field, and does not give the same answer twice."""
+    """What refuses a text that is none, sets a field, and does not give the same answer twice."""
     adjusts = """
+        if method == "Configure" and "{]" in message.config: raise CallError(2, "no")
         if method == "CreateContainer":
             seen.add(len(seen))
             adjust = api.ContainerAdjustment(env=[api.KeyValue(key="A", value=str(len(seen)))])
@@ -179,7 +180,7 @@ def test_notes_fail_no_test(plugins: Plugins) -> None:
     notes = {note.subject: note.text for note in report.notes}
     assert notes.keys() == {"conflicts", "configuration", "idempotence", "time"}
     assert notes["conflicts"] == 'plugins "10-a" and "another plugin" both tried to set Env A: the event fails'
-    assert notes["configuration"] == "empty text is taken, broken text is taken, large text is taken"
+    assert notes["configuration"] == "empty text is taken, broken text is refused (error 2: no), large text is taken"
 
 
 # ---- time, and the end
@@ -265,4 +266,5 @@ def test_what_a_plugin_has_started_does_not_stay(plugins: Plugins, tmp_path: Pat
 def test_a_plugin_that_stays(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ending, "END", 0.05)
     stays = "raw.run(answer)\nsignal.pause()"
-    assert named(judged(plugins, sound(run=stays))) == ["ends-with-connection"]
+    (failure,) = judged(plugins, sound(run=stays)).failures
+    assert (failure.rule.name, failure.came) == ("ends-with-connection", "the plugin is still running after 0.05 s")

@@ -119,13 +119,6 @@ def test_an_adapter_without_a_runtime_does_not_claim_that_another_serves(node: M
     assert f"FAULT    not joined with a runtime: no runtime at {node.path}/no.sock: No such file or directory" in text
 
 
-def test_without_an_adapter_it_says_where_to_look(node: Machine, asked: Ask) -> None:
-    done = asked()
-    assert (done.code, done.stdout) == (3, "")
-    assert f"no adapter runs with the state directory {node.path}/state" in done.stderr
-    assert "v010-adapter check" in done.stderr
-
-
 def test_the_socket_of_a_killed_adapter_is_removed_and_that_of_another_stays(node: Machine, asked: Ask) -> None:
     first, waiting = joined(node), joined(node)
     told = json.loads(asked(*JSON).stdout)["adapters"]

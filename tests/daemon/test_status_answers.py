@@ -24,7 +24,7 @@ from v010_adapter.monitoring.status import StatusSocket
 
 from ..rig.loop import SteppedLoop
 from ..rig.machine import listening
-from ..rig.waiting import LIMIT
+from ..rig.waiting import LIMIT, limit
 
 Capture = pytest.CaptureFixture[str]
 REOPEN_AFTER = 10.0
@@ -71,7 +71,9 @@ def test_the_time_is_a_number_and_watching_is_something_else(words: list[str]) -
 # ---- what it is told
 
 
-def test_what_is_no_object_is_no_answer_and_another_version_is_named(tmp_path: Path, capsys: Capture) -> None:
+def test_what_is_no_object_is_no_answer_and_another_version_is_named(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def answer(text: bytes) -> None:
         with listener.accept()[0] as asker:
             asker.sendall(text)
@@ -95,6 +97,10 @@ def test_what_is_no_object_is_no_answer_and_another_version_is_named(tmp_path: P
             out = capsys.readouterr().out
             assert said in out
             assert all(line.isprintable() for line in out.split("\n"))
+        monkeypatch.setattr(status, "ANSWER_TIMEOUT", 0.01)
+        with limit("an adapter that says nothing is waited for"):
+            assert cli.main(["status", "-directory", str(tmp_path)]) == 1
+        assert "does not answer: timed out" in capsys.readouterr().out
 
 
 # ---- the length of an answer
@@ -104,9 +110,10 @@ def test_a_long_text_is_cut_and_marked() -> None:
     for text in ("x" * MAX_SHOWN, "é" * (MAX_SHOWN // 2), "", 7, None):
         assert bounded(text) == text
     for text, size in (("x" * 900_000, 900_000), ("é" * 4096, 8192), ("\ud800" * 1000, 6000)):
-        cut = bounded({"a": [text]})["a"][0]
-        assert len(cut.encode()) <= MAX_SHOWN + 30
-        assert cut.endswith(f" … ({size} bytes)")
+        [(key, [value])] = bounded({text: [text]}).items()
+        assert key == value
+        assert len(value.encode()) <= MAX_SHOWN + 30
+        assert value.endswith(f" … ({size} bytes)")
 
 
 MUCH = {"text": ["x" * 4000] * 2000}

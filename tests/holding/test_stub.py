@@ -102,7 +102,7 @@ def test_a_handler_answers_and_the_container_waits(nri_runtime: Node, created: C
     assert plugin.held[1].let_go() is HoldEnd.LET_GO
     assert other.runs()
     assert (container.is_held, plugin.held[0].end) == (True, None)
-    with pytest.raises(TimeoutError):
+    with pytest.raises(TimeoutError, match=f"^container {container.request.container.id} has not started in 0 s$"):
         container.runs(0)
     assert plugin.held[0].refuse() is HoldEnd.REFUSED
     assert not container.runs()

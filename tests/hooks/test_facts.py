@@ -68,6 +68,8 @@ USERS = [
     ("/dev/termination-log", "/var/log/x"),
     ("/d", "/data/pods/x/containers/y/0"),
     ("/d", f"{KUBELET}/containers/web/x"),
+    ("/d", f"{KUBELET}/containers/web/x/0"),
+    ("/d", f"{KUBELET}/volumes/kubernetes.io~empty-dir/0"),
     ("/d", f"{KUBELET}/volumes/kubernetes.io~empty-dir/containers/web/0"),
     ("/etc/hosts", "/data/pods/x/etc-hosts"),
     ("/run/secrets", "/data/run/secrets"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
+from operator import attrgetter
 from pathlib import Path
 from resource import RLIMIT_CPU, getrlimit
 from typing import Any
@@ -21,6 +22,7 @@ from v010_adapter.events.hooks import HookBridge
 from v010_adapter.hooks.facts import Facts
 from v010_adapter.hooks.match import Matcher, NamedHook
 from v010_adapter.hooks.model import Hook, When
+from v010_adapter.hooks.patterns import compiled
 from v010_adapter.monitoring.trace import UNTRACED
 from v010_adapter.oci import sizes
 from v010_adapter.programs.apart import CPU_SECONDS, LARGE, RESERVE, computed
@@ -126,6 +128,16 @@ def test_what_is_matched_at_once_matches_few_pairs(number: int, texts: str) -> N
     pairs = tuple((f"|{each}", "") if texts == "keys" else ("", f"|{each}") for each in range(number))
     matcher = Matcher([NamedHook("a", "a", Hook("/a", (), (), None, When(annotations=pairs), ("poststop",)))])
     assert matcher.work(short_annotations(PAIR_LIMIT // number + 1)) > bridge.MAX_WORK
+
+
+def test_each_byte_of_a_text_counts_once_for_each_instruction_of_the_patterns_for_it() -> None:
+    when = When(annotations=(("^key", "a value"),), commands=("a command$",))
+    matcher = Matcher([NamedHook("a", "a", Hook("/a", (), (), None, when, ("poststop",)))])
+    text, short = "é" * 1000, matcher.work(Facts({"": ""}, "", has_bind_mounts=False))
+    for pattern, facts in (("^key", ({text: ""}, "")), ("a value", ({"": text}, "")), ("a command$", ({"": ""}, text))):
+        assert matcher.work(Facts(*facts, has_bind_mounts=False)) == short + 2000 * compiled(pattern).programsize
+    assert matcher.work(Facts({}, None, has_bind_mounts=False)) == 0
+    assert Matcher([]).work(Facts({text: text}, text, has_bind_mounts=False)) == 0, "as there are no patterns"
 
 
 def short_annotations(number: int) -> Facts:
@@ -292,15 +304,31 @@ def test_only_paths_can_be_too_long_in_an_event_that_is_not_large() -> None:
         sizes.refuse_oversized(small.pod, small.container, sizes.EDITED_OF_SMALL)
 
 
+MANY = ["annotations", "mounts", "rlimits", "linux.seccomp_policy.syscalls", "hooks.prestart", "hooks.poststop"]
+MANY += [f"linux.{name}" for name in ("devices", "namespaces", "sysctl")]
+MANY += [f"linux.resources.{name}" for name in ("devices", "hugepage_limits", "unified")]
+
+
+def filled(name: str, number: int) -> api.Container:
+    container = api.Container()
+    field = attrgetter(name)(container)
+    if isinstance(field, MutableMapping):
+        field.update({str(each): "" for each in range(number)})
+    else:
+        field.extend([field.add()] * (number - 1))
+    return container
+
+
 def test_the_limits_are_the_kernels_and_kubernetes() -> None:
     """The largest is accepted, and one byte more is not."""
     most = api.Container(args=["x" * 99_991] * 40, env=["A=" + "x" * 99_989] * 22 + ["x" * 91_447])
     sizes.refuse_oversized(api.PodSandbox(), most)
-    many = api.Container(mounts=[api.Mount()] * 100_001, rlimits=[api.POSIXRlimit()] * 100_001)
-    for fields, name in ((("mounts",), "mounts"), (("lists",), "rlimits")):
+    for name in MANY:
+        sizes.refuse_oversized(api.PodSandbox(), filled(name, 100_000))
+        many = filled(name, 100_001)
         with pytest.raises(Oversized, match=f"^{name}: 100001 elements, at most 100000$"):
-            sizes.refuse_oversized(api.PodSandbox(), many, fields)
-    sizes.refuse_oversized(api.PodSandbox(), many, ("annotations", "command", "strings"))
+            sizes.refuse_oversized(api.PodSandbox(), many)
+        sizes.refuse_oversized(api.PodSandbox(), many, ("command", "strings"))
     with pytest.raises(Oversized, match=r"^args and env: 6291457 bytes, at most 6291456$"):
         sizes.refuse_oversized(
             api.PodSandbox(), api.Container(args=[*most.args, ""], env=[*most.env[:-1], "x" * 91_439])

@@ -72,7 +72,7 @@ AND: list[tuple[dict[str, Any], Facts, bool, str]] = [
     ({"annotations": {"^b$": "", "n": "o"}}, container(NOTE), True,
      f"the annotation 'b': '' matches '^b$': '' and the annotation {HELLO} matches 'n'"),
     # the command; upstream fails a container without one
-    ({"commands": ["bash", "sh$"]}, container(), True, "the command '/bin/sh' matches 'sh$'"),
+    ({"commands": ["bash", "bin", "sh$"]}, container(), True, "the command '/bin/sh' matches 'sh$'"),
     ({"commands": ["bash", "^sh"]}, container(), False, "the command '/bin/sh' matches none of 'bash', '^sh'"),
     ({"commands": [""]}, container(command=""), True, "the command '' matches ''"),
     ({"commands": [".*"]}, container(command=None), False, "the container has no args, so no command"),

@@ -95,6 +95,8 @@ BAD = {
     old('"cmds":"a"'): "column 33: cmds must be an array, not a string",
     old('"cmds":["a",\n1]'): "line 2, column 1: cmds[1] must be a string, not 1",
     old('"annotations":["a","["]'): "column 45: annotations[1]: the pattern 'a|['",
+    old('"cmds":["a|["]'): "column 34: cmds[0]: the pattern 'a|['",
+    old('"annotations":["%s","%s"]' % ((".{0,1000}" * 2,) * 2)): "it compiles to more than 16384 RE2 instructions",
     current(stages='[\n"poststop",\n "x"]'): "line 3, column 2: stages[1]: the stage 'x' is unknown",
     current(stages='["precreate"]'): "stages[0]: the stage 'precreate' is not enabled",
     current(hook='{"path":"/a","timeout":0}'): f"{TIMEOUT}, not 0",
@@ -105,6 +107,7 @@ BAD = {
     current(hook='{"path":"/%s"}' % ("é" * 2048)): "hook.path: more than 4095 bytes",
     current(hook=r'{"path":"/a\u0000"}'): "hook.path: a NUL character",
     current(hook=r'{"path":"/a","env":["A=\u0000"]}'): "hook.env[0]: a NUL character",
+    current(hook=r'{"path":"/a","args":["a","\u0000"]}'): "hook.args[1]: a NUL character",
     current(when='{"annotations":{"a b":1}}'): "when.annotations.a b must be a string, not 1",
     current(when='{"annotations":{"a":"b["}}'): "when.annotations.a: the pattern 'b[': missing ]: [",
     current(when='{"commands":["a","(?=b)"]}'): "when.commands[1]: the pattern '(?=b)': invalid perl operator",
@@ -120,6 +123,7 @@ def test_bad_files_are_refused_with_key_and_place(capfd: pytest.CaptureFixture[s
             parse(text)
         error = caught.value
         assert reason in str(error), text
+        assert len(str(error)) < 170, "what is wrong may be long"
         place = f"line {error.line}, column {error.column}: " if error.line or error.column else ""
         assert str(error) == place + error.reason
     assert capfd.readouterr().err == "", "RE2 logs no errors by itself"

@@ -75,7 +75,10 @@ def test_a_bug_in_reading_leaves_the_hooks_of_before_in_force(
 CHANGES = [
     "write hooks.d/y.json 2",
     "write hooks.d/x.json 22",
+    "chmod 600 hooks.d/x.json",
     "rm hooks.d/x.json",
+    "mkdir c; WAKE; mv hooks.d/x.json c/x.json",
+    "write c/y.json 2; WAKE; mv c/y.json hooks.d/y.json",
     "mv hooks.d away",
     "mv hooks.d away; mkdir hooks.d",
     "mkdir a; WAKE; mkdir a/b; WAKE; write a/b/x.json 3",
@@ -103,13 +106,27 @@ def test_a_change_wakes_the_loop_though_no_container_comes(place: Path, monkeypa
     assert len(watches) == 1
 
 
+@pytest.mark.parametrize("change", ["ln link elsewhere", "mv c/hooks.d c/away"])
+def test_a_link_wakes_the_loop_when_it_is_set_anew_and_when_its_directory_goes(tmp_path: Path, change: str) -> None:
+    scene = Scene(tmp_path)
+    scene.play("write c/hooks.d/x.json; ln link c/hooks.d")
+    daemon = Daemon(tmp_path / "link")
+    scene.play(change)
+    daemon.wake()
+    assert daemon.directories.in_force == []
+
+
 @pytest.mark.parametrize("refused", ["INotify", "INotify.add_watch"])
-def test_without_inotify_only_the_waking_is_missing(place: Path, monkeypatch: pytest.MonkeyPatch, refused: str) -> None:
+def test_without_inotify_only_the_waking_is_missing(
+    place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, refused: str
+) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(f"inotify_simple.{refused}", refuse)
+    caplog.set_level("INFO")
     daemon = Daemon(place)
+    assert ("hooks: no inotify (No space left on device)" in caplog.text) is (refused == "INotify")
     for version in ("1", "22", "333"):
         (place / "x.json").write_bytes(text(version))
         assert daemon.create() == [version]

@@ -76,6 +76,9 @@ def test_text_says_at_a_glance_what_is_injected_and_why(node: Matched) -> None:
     (node.folder / "hooks.d").mkdir()
     assert node() == 0
     assert "\nthere are no hooks\n\nnothing is injected\n" in node.out
+    assert node(container=node.write("bare.json", {"args": []})) == 0
+    bare = "command      none\nannotations  0\nbind mounts  none but those of the runtime\n"
+    assert node.out.startswith(f"container    without a name, from an NRI container\n{bare}")
     node.hook("always.json", hook={"path": "/bin/true", "args": ["true", "x"]}, stages=["prestart", "poststop"])
     node.hook("nginx.json", when={"commands": ["nginx"]})
     node.write("hooks.d/bad.json", "{")
@@ -212,6 +215,9 @@ def test_a_container_is_found_by_its_id_with_its_pod(node: Matched, monkeypatch:
         (node.folder / f"bin/crictl.{name}").unlink()
         assert node.of_id("1f") == 2
         assert node.err.startswith(f"v010-adapter: {error}")
+    node.write("bin/crictl", "#!/bin/sh\nexit 3\n")
+    assert (node.of_id("1f"), node.err) == (2, "v010-adapter: crictl inspect 1f: exit code 3\n")
+    node.write("bin/crictl", CRICTL)
     node.write("bin/crictl.container", "{}")
     assert (node.of_id("1f"), node.err) == (2, "v010-adapter: crictl inspect: its output has no info.sandboxID\n")
 
@@ -228,18 +234,25 @@ def test_without_crictl_the_commands_are_printed(node: Matched, monkeypatch: pyt
     ]
 
 
+ONE_OF = "match takes one of CONTAINER-ID and -container"
+
+
 @pytest.mark.parametrize(
-    "words",
+    ("words", "said"),
     [
-        *(["match"], ["match", "1f", "-container", "x"], ["match", "1f", "-pod", "x"], ["match", "1f", "-name", "x"]),
-        *(["list", "1f"], ["list", "-container", "x"], ["list", "-command", "x"], [], ["other"]),
+        *(("match", ONE_OF), ("match 1f -container x", ONE_OF), ("match 1f -pod x", "-pod is for -container")),
+        *(("match 1f -name x", "-name is for -container"), ("list 1f", "list takes no CONTAINER-ID")),
+        *(("list -container x", "list takes no -container"), ("list -command x", "list takes no -command")),
+        *(("", "the following arguments are required: match | list"), ("other", "argument match | list: invalid")),
     ],
 )
-def test_arguments_that_exclude_each_other_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_arguments_that_exclude_each_other_are_refused(
+    words: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as end:
-        cli.main(["hooks", *words])
+        cli.main(["hooks", *words.split()])
     assert end.value.code == 2
-    assert capsys.readouterr().err.startswith("v010-adapter hooks: ")
+    assert capsys.readouterr().err.startswith(f"v010-adapter hooks: {said}")
 
 
 # ---- what is not known

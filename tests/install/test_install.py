@@ -56,6 +56,13 @@ def test_it_is_made_once_and_undone_completely(node: Installed, form: Form) -> N
     assert node("uninstall", "-dry-run") == 0
     assert node.files() == after
     assert node.out.count("would remove ") == len(made)
+    assert node("uninstall", "-dry-run", "-o", "json") == 0
+    told = node.told()
+    assert {thing["path"][1:]: (thing["result"], thing["changed"]) for thing in told["things"]} == dict.fromkeys(
+        FORMS[form], ("removed", True)
+    )
+    ends = ["systemctl stop v010-adapter", "systemctl daemon-reload"] if form else ["systemctl restart containerd"]
+    assert (told["changed"], told["next"]) == (True, ends)
     assert node("uninstall") == 0
     assert node.files() == before
     assert node("uninstall") == 0
@@ -131,7 +138,9 @@ def test_a_list_that_is_a_link_to_nowhere_counts(node: Installed) -> None:
 # ---- the index
 
 
-def test_an_index_is_kept_until_another_is_asked_for(node: Installed, form: Form) -> None:
+def test_an_index_is_kept_until_another_is_asked_for(
+    node: Installed, form: Form, capsys: pytest.CaptureFixture[str]
+) -> None:
     def installed() -> str:
         if form:
             return (node.folder / UNIT).read_text().partition(" -idx ")[2][:2]
@@ -152,6 +161,7 @@ def test_an_index_is_kept_until_another_is_asked_for(node: Installed, form: Form
     for index in ("7", "007", "x0", ""):
         with pytest.raises(SystemExit, match="2"):
             node("install", "-idx", index)
+        assert f"argument -idx/--idx: {index!r} is not two digits; " in capsys.readouterr().err
 
 
 def test_a_plugin_of_the_same_name_that_is_not_this_program_is_in_the_way_and_stays(node: Installed) -> None:

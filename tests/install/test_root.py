@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from v010_adapter.host.paths import in_root
+from v010_adapter.host.paths import in_root, walk
 
 from .conftest import FORMS, UNIT, YAML, Installed
 
@@ -50,7 +50,8 @@ def test_a_file_that_is_a_link_overwrites_nothing(node: Installed, name: str, ou
 
 
 LINKS = {"absolute": "/plain", "relative": "plain", "up": "../../../plain", "chain": "/absolute/../up"}
-LINKS |= {"nowhere": "/missing/y", "loop": "/loop"}
+LINKS |= {"nowhere": "/missing/y", "loop": "/loop", "link0": "plain"}
+LINKS |= {f"link{number}": f"link{number - 1}" for number in range(1, 41)}
 # A path, where it leads if the last link is not followed, and if that is followed.
 LEADS = [
     ("/plain/x", "/plain/x", "/plain/x"),
@@ -61,6 +62,9 @@ LEADS = [
     ("/absolute/../x//./y", "/x/y", "/x/y"),
     ("/../../x", "/x", "/x"),
     ("/chain/x", "/plain/x", "/plain/x"),
+    ("/plain/./", "/plain", "/plain"),
+    ("/plain/..", "", ""),
+    ("/link39/x", "/plain/x", "/plain/x"),  # through as many links as the kernel follows
     ("/nowhere", "/nowhere", "/missing/y"),
     ("/nowhere/x", "/missing/y/x", "/missing/y/x"),
 ]
@@ -75,5 +79,7 @@ def test_where_a_path_below_a_root_leads(tmp_path: Path) -> None:
         assert in_root(f"{tmp_path}/", path) == f"{tmp_path}{followed}"
         assert in_root("/", path) == path
     assert in_root(str(tmp_path), "relative") == "relative"
-    with pytest.raises(OSError, match="Too many levels"):
-        in_root(str(tmp_path), "/loop/x")
+    assert next(walk("/usr"))[0] == "/"
+    for path in ("/loop/x", "/link40/x"):
+        with pytest.raises(OSError, match="Too many levels"):
+            in_root(str(tmp_path), path)

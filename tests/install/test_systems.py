@@ -117,8 +117,11 @@ def test_the_images_script_switches_nri_on_and_undoes_it(node: System) -> None:
     assert f"{layout.shown}: NRI is on" in node("check")[1]
     assert node.on(layout.name)[1].startswith("NRI is on in ")
     assert node.restarted == []
-    assert node.off()[0] == 0
+    assert node.off() == (0, f"{layout.shown}: NRI is as it was before\n{layout.unit} restarts\n")
     assert (node.files(), node.restarted) == (before, [layout.unit])
+    Programs(node.ran.parent / "bin").shell("chroot", "exit 1")
+    code, said = node.on()
+    assert (code, said.endswith(f"\n{layout.unit}: it does not restart\n")) == (1, True)
 
 
 def test_install_writes_the_drop_in_and_uninstall_removes_it(node: System, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +168,7 @@ def test_without_a_runtime_and_without_an_nri_socket_check_fails_and_says_where_
 def test_the_script_fails_without_a_runtime_and_for_a_system_that_nobody_knows(k3s: System) -> None:
     empty = str(k3s.ran.parent)
     code, said = k3s.switch(empty, f"{empty}/nri.sock", "auto")
-    assert (code, "/run/k3s/containerd/containerd.sock" in said) == (1, True)
+    assert (code, said.startswith("no runtime found: /run/k3s/containerd/containerd.sock, ")) == (1, True)
     code, said = k3s.on("k4s")
     assert (code, said[:21]) == (1, "k4s: unknown system; ")
 
@@ -186,6 +189,7 @@ TEXTS = {
     "other quotes": OFF.replace('"', "'"),
     "indented": INDENTED,
     "no table": "version = 2\n",
+    "no last newline": f'version = 2\n[plugins."{PLUGIN}"]\n  disable = true',
     "no file": None,
     "1.7.35": (ROOT / "tests/check/configurations/containerd-1.7.35.toml").read_text(),
 }
@@ -196,7 +200,7 @@ def test_an_edit_changes_one_key_however_the_file_is_written(containerd: System,
     text = TEXTS[name]
     config = containerd.folder / ETC[1:]
     config.unlink() if text is None else config.write_text(text)
-    assert containerd.on()[0] == 0
+    assert containerd.on() == (0, f"NRI is switched on in {ETC}\ncontainerd restarts\n")
     before, after = tomllib.loads(text or "version = 2"), tomllib.loads(config.read_text())
     before.setdefault("plugins", {}).setdefault(PLUGIN, {})["disable"] = False
     assert after == before
@@ -219,17 +223,20 @@ def test_what_says_that_nri_is_on_or_cannot_be_patched_stays_as_it_is(containerd
     config = containerd.write(ETC[1:], on)
     assert containerd.on() == (0, f"NRI is on in {ETC}\n")
     assert config.read_text() == on
-    for text in (
-        "[plugins.cri]\n",
-        "version = [\n",
-        f"version = 3\ndisabled_plugins = ['{PLUGIN}']\n",
-        OFF.replace("disable = true", "disable = false\n  disable_connections = true"),
-        f"version = 3\n[plugins]\n  '{PLUGIN}'.disable = true\n",
+    for text, reason in (
+        ("[plugins.cri]\n", "its configuration has version 1, and NRI cannot be switched on there\n"),
+        ("version = [\n", f"{ETC}:"),
+        (f"version = 3\ndisabled_plugins = ['{PLUGIN}']\n", f"disabled_plugins in {ETC} switches NRI off\n"),
+        (
+            OFF.replace("disable = true", "disable = false\n  disable_connections = true"),
+            "disable_connections keeps the adapter from joining\n",
+        ),
+        (f"version = 3\n[plugins]\n  '{PLUGIN}'.disable = true\n", "Cannot declare "),
     ):
         config.write_text(text)
         code, said = containerd.on()
         assert (code, config.read_text()) == (1, text)
-        assert said.startswith("containerd: ")
+        assert said.startswith(f"containerd: {reason}")
     assert containerd.restarted == []
 
 
@@ -239,7 +246,8 @@ def test_an_edited_configuration_that_was_changed_since_is_kept(containerd: Syst
     config.write_text(f"{config.read_text()}# mine\n")
     code, said = containerd.off()
     assert (code, config.read_text()[-7:]) == (1, "# mine\n")
-    assert "was changed since" in said
+    kept = f"{config}.before-v010-adapter is how it was before NRI was switched on"
+    assert said == f"containerd: {config} was changed since; {kept}\n"
 
 
 def test_a_drop_in_of_somebody_else_is_neither_overruled_nor_removed(k3s: System) -> None:
@@ -286,10 +294,20 @@ def test_a_dry_run_ends_as_the_run_where_a_drop_in_helps_only_one_of_two_runtime
 def test_status_names_the_log_of_the_nodes_runtime(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (config := tmp_path / "own.yaml").touch()
     for name, log in (
         ("rke2", "/var/lib/rancher/rke2/agent/containerd/containerd.log"),
         ("crio", "journalctl -u crio"),
     ):
         monkeypatch.setattr(systems, "present", lambda _, name=name: [systems.NAMES[name]])
         assert cli.main(["status", "-directory", str(tmp_path)]) == 3
-        assert f"does it list the plugin?  {log}\n" in capsys.readouterr().err
+        first, *more = capsys.readouterr().err.splitlines()
+        assert cli.main(["status", "-config", str(config), "-name", name]) == 3
+        assert f" with the state directory /run/nri-{name}. " in capsys.readouterr().err
+        assert first == f"no adapter runs with the state directory {tmp_path}. Where to look:"
+        assert more == [
+            "  the link in /opt/nri/plugins, or the service that starts the adapter",
+            "  the adapter's log, in syslog or the journal:  journalctl -t v010-adapter",
+            f"  the runtime's log: does it list the plugin?  {log}",
+            "  v010-adapter check",
+        ]

@@ -109,6 +109,8 @@ def test_only_a_list_that_containerd_reads_too_is_to_be_moved(node: Installed) -
     node.write(YAML, "legacy: {config: /etc/nri/v010-adapter.json}")
     assert not commands()
     node.write(YAML, "legacy:\n  timeout: 1\n")
+    puts = "# put the plugins of /etc/nri/conf.json into /etc/nri/v010-adapter.json, which exists"
+    assert f"\n    {puts}; then: rm /etc/nri/conf.json\n" in commands()
     assert "mv " not in commands(), "a list of the adapter's own is there, too"
     (node.folder / "etc/nri/v010-adapter.json").unlink()
     assert "\n    mv /etc/nri/conf.json /etc/nri/v010-adapter.json\n" in commands()

@@ -12,7 +12,7 @@ from nri.plugin import RESERVE
 from nri.runtimes import Runtime
 from v010_adapter.settings import PluginSettings
 
-from ..rig.node import Answer, Node, configured, created, creating, saying
+from ..rig.node import Answer, Node, a_container, a_pod, configured, created, creating, saying
 
 ANNOTATIONS = {"of": "c1", "zone": "a"}
 
@@ -79,12 +79,13 @@ def test_an_adjustment_brings_what_has_no_place_in_a_spec(node: Node) -> None:
     beside = {"CDI_devices": [{"name": "example.com/dev=1"}], "linux": {"resources": classes}}
     adjust = {**beside, "env": [{"key": "C", "value": "4"}]}
     configured(node, "CreateContainer").plugins(
-        a=saying(spec={"process": {"env": ["C=3"]}}, adjust=adjust),
+        a=saying(spec={"process": {"env": ["C=3"]}, "cgroupsPath": "/a"}, cgroupsPath="/b", adjust=adjust),
         b=saying(adjust={"CDI_devices": [{"name": "x/y=2"}]}),
     )
     adjustment = created(node)
     assert [device.name for device in adjustment.CDI_devices] == ["example.com/dev=1", "x/y=2"]
     assert [(entry.key, entry.value) for entry in adjustment.env] == [("C", "4")]
+    assert adjustment.linux.cgroups_path == "/a", "the one in the spec comes first"
     resources = adjustment.linux.resources
     assert (resources.blockio_class.value, resources.rdt_class.value) == ("slow", "gold")
 
@@ -113,11 +114,14 @@ def test_what_is_no_wish_changes_nothing(node: Node, script: str) -> None:
 
 def test_metadata_becomes_annotations_by_the_programs_name_where_a_prefix_is_configured(node: Node) -> None:
     node.plugin("a", saying(metadata={"cpus": "0-3"}))
+    node.plugin("b", saying())
     for type_ in ("a", f"{node.folder}/a"):
-        listed = {type_: PluginSettings(events=frozenset(["CreateContainer"]))}
+        listed = {name: PluginSettings(events=frozenset(["CreateContainer"])) for name in (type_, "b")}
         node.build(plugins=listed, metadata_prefix="nri.example.com/")
-        node.configure(type_)
-        assert dict(created(node).annotations) == {"nri.example.com/a.cpus": "0-3"}
+        node.configure(type_, "b")
+        added = {"nri.example.com/a.cpus": "0-3"}
+        assert dict(created(node).annotations) == added
+        assert node.requests("b")[-1]["spec"]["annotations"] == {**ANNOTATIONS, **added}
     node.build(plugins=listed)
     assert not created(node, "c2").annotations
 
@@ -137,6 +141,7 @@ REFUSED: list[tuple[dict[str, object], str]] = [
     (nested("spec.process.user.uid", 7), "process.user"),
     ({"spec": {"a": json.loads("[" * 120 + "]" * 120)}}, "spec: nested too deeply"),
     (nested("spec.process.oomScoreAdj", 10**2000), "spec: a number with more than 1000 digits"),
+    ({"spec": [1], "cgroupsPath": "/x"}, f"spec: {NO}an array instead of an object"),
     ({"spec": {"": 1}}, '"": NRI has no field for it'),
     (nested("spec.linux.cgroupsPath", []), f"linux.cgroupsPath: {NO}an array instead of a str"),
     ({"cgroupsPath": []}, f"linux.cgroupsPath: {NO}an array instead of a string"),
@@ -150,11 +155,12 @@ REFUSED: list[tuple[dict[str, object], str]] = [
     (nested("adjust.env", [[]]), f"adjust.env[0]: {NO}an array instead of an object"),
     (nested("adjust.linux.resources.pids.limit", -1), "linux.resources.pids.limit: runtimes take"),
     (nested("adjust.env", [{"key": "-A"}]), "process.env[A]"),
+    ({**nested("spec.linux.sysctl", 5), **nested("adjust.linux.sysctl", {"a": "b"})}, f"linux.sysctl: {NO}a number"),
     ({"updates": {}}, "updates: must be an array, not an object"),
     ({"updates": [{"resources": {}}]}, "updates[0]: must be an object with the `id`"),
     ({"updates": [{"id": "zz", "resources": {}}]}, "updates[0].id: there is no container 'zz'"),
     ({"updates": [{"id": "id", "resources": {}}]}, "updates[0].id: {id} is the container of the event"),
-    ({"updates": [{"id": "c0", "cpu": {}}]}, "updates[0].cpu: unknown"),
+    ({"updates": [{"id": "c0", "x": 1, "cpu": {}, "y": 2}]}, "updates[0].cpu: unknown"),
     ({"updates": [{"id": "c0"}]}, "updates[0].resources: must be an object, not null"),
     ({"updates": [{"id": "c0", "resources": {"pids": {"limit": 3}}}]}, "updates[0].resources.pids: "),
     ({"updates": [{"id": "c0", "resources": {"cpu": {"shares": "many"}}}]}, "updates[0].resources.cpu.shares: "),
@@ -211,6 +217,10 @@ def test_at_the_originals_events_nothing_can_be_adjusted(node: Node, wish: dict[
     configured(node, "StartContainer", plugins="a").plugins(a=saying(**wish))
     said = f"plugin: a: {next(iter(wish))}: the container exists already; to change it, add CreateContain"
     assert outcome_of(node.create("c1"), node).startswith(said)
+    configured(node, "PostCreateContainer", plugins="a")
+    request = api.PostCreateContainerRequest(pod=a_pod(), container=a_container("c2"))
+    said = f"plugin: a: {next(iter(wish))}: not at PostCreateContainer"
+    assert outcome_of(node.handle("PostCreateContainer", request), node) == said
 
 
 ORIGINAL_WISHES = [{"spec": {"process": 7}}, {"adjust": 5, "SPEC": []}, {"updates": "c1"}, {"cgroupsPath": 5}]

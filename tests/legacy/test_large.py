@@ -79,7 +79,8 @@ def test_plugins_see_and_change_a_large_container_as_any_other(node: Node, monke
     for limit in (1 << 30, 0):
         monkeypatch.setattr(serving, "LARGE", limit)
         configured(node, "CreateContainer").plugins(
-            a=saying(**EDIT, updates=[{"id": "c0", "resources": {}}]), b=saying(spec={"annotations": {"x": "y"}})
+            a=saying(**EDIT, adjust={"CDI_devices": [{"name": "x/y=1"}]}, updates=[{"id": "c0", "resources": {}}]),
+            b=saying(spec={"annotations": {"x": "y"}}),
         )
         node.serving.updates.existing.add("c0")
         made = creating(node)
@@ -89,6 +90,7 @@ def test_plugins_see_and_change_a_large_container_as_any_other(node: Node, monke
         assert first == second
     reply, _, got = found[1]
     assert (reply.adjust.env[0].key, dict(reply.adjust.annotations)) == ("B", {"x": "y"})
+    assert [device.name for device in reply.adjust.CDI_devices] == ["x/y=1"]
     assert [update.container_id for update in reply.update] == ["c0"]
     assert "B=2" in got["spec"]["process"]["env"]
     assert got["results"] == [{"plugin": "", "version": "", "error": "", "metadata": {"k": "v"}}]

@@ -268,6 +268,18 @@ REMEMBERED: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
 }
 
 
+def test_a_delete_is_named_as_its_create_was_if_that_had_the_names_of_a_pod() -> None:
+    named, whole = api.PodSandbox(id="p", name="pod", namespace="ns"), api.Container(id="c", name="web")
+    for container_, pod_, created, name in (
+        (api.Container(id="c"), api.PodSandbox(id="p"), of_container(whole, named), "container ns/pod/web (c)"),
+        (whole, named, of_container(api.Container(id="c", name="x"), api.PodSandbox()), "container ns/pod/web (c)"),
+        (api.Container(id="p"), api.PodSandbox(), of_pod(named), "sandbox ns/pod (p)"),
+    ):
+        target = of_container(container_, pod_)
+        target.complete(created)
+        assert str(target) == name
+
+
 @pytest.mark.parametrize("asked_before", [True, False])
 @pytest.mark.parametrize("what", REMEMBERED)
 def test_what_a_delete_lacks_is_remembered_from_its_create(what: str, asked_before: bool) -> None:

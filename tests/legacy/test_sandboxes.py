@@ -170,7 +170,10 @@ def test_the_pods_that_get_their_delete_from_the_runtime_are_counted(host: Roote
     assert told() == ""
 
 
-def test_what_is_configured_decides_whatever_the_runtime_and_containers_are_always_ours(host: Rooted) -> None:
+def test_what_is_configured_decides_whatever_the_runtime_and_containers_are_always_ours(
+    host: Rooted, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     for name, version in (("containerd", "2.4.2"), ("containerd", "1.7.35"), ("cri-o", "1.34.0")):
         for sandboxes in ("always", "never"):
             host.serving(sandboxes=sandboxes).set_runtime(Runtime(name, version))
@@ -179,6 +182,7 @@ def test_what_is_configured_decides_whatever_the_runtime_and_containers_are_alwa
             answer = host.node.create("c1")
             host.node.wait(answer)
             assert answer.outcome == "ok"
+    assert "plugins for pods" not in caplog.text
 
 
 CONFIGS: dict[str, tuple[Callable[[Rooted], Path], bool]] = {

@@ -10,6 +10,7 @@ from nri import api
 from nri.errors import CallError
 from nri.plugin import RESERVE
 from nri.wire import Code
+from v010_adapter.events import serving
 from v010_adapter.legacy.pending_updates import PendingUpdates
 
 from ..rig.loop import SteppedLoop
@@ -36,7 +37,9 @@ def test_an_update_shows_what_is_asked_for_and_what_will_be(node: Node) -> None:
     assert request["spec"]["linux"]["resources"]["cpu"] == {"shares": 1024, "cpus": "0-7"}
 
 
-def test_a_plugin_can_change_what_is_asked_for(node: Node) -> None:
+@pytest.mark.parametrize("large", [1 << 30, 0], ids=["small", "large"])
+def test_a_plugin_can_change_what_is_asked_for(node: Node, monkeypatch: pytest.MonkeyPatch, large: int) -> None:
+    monkeypatch.setattr(serving, "LARGE", large)
     configured(node, "UpdateContainer").plugins(
         a=saying(spec={"linux": {"resources": {"cpu": {"shares": 256}}}}),
         b=saying(spec={"linux": {"resources": {"cpu": {"cpus": "1"}}}}),
@@ -45,7 +48,9 @@ def test_a_plugin_can_change_what_is_asked_for(node: Node) -> None:
     cpu = api.LinuxCPU(shares=api.OptionalUInt64(value=256), cpus="1")
     linux = api.LinuxContainerUpdate(resources=api.LinuxResources(cpu=cpu))
     [update] = reply.update
-    assert (update.container_id, update.linux) == ("c1", linux)
+    assert (update.container_id, update.linux, update.ignore_failure) == ("c1", linux, False)
+    [request] = node.requests("b")
+    assert request["spec"]["linux"]["resources"]["cpu"] == {"shares": 256, "cpus": "0-7"}
 
 
 def test_what_stays_as_it_is_may_be_named(node: Node) -> None:
@@ -55,6 +60,7 @@ def test_what_stays_as_it_is_may_be_named(node: Node) -> None:
     )
     [update] = updating(node).reply.update
     assert update.linux.resources.cpu.shares.value == cpu["shares"]
+    assert updating(node, cpu["shares"]).reply is None, "this is what is asked for"
 
 
 NOT_AT_UPDATES = [
@@ -66,6 +72,7 @@ NOT_AT_UPDATES = [
     ({"adjust": []}, "adjust: only linux.resources"),
     ({"spec": {"": 1, "linux": []}}, "linux: a wrong value: an array instead of an object"),
     ({"spec": {"linux": {"resources": {"pids": {"limit": 3}}}}}, "spec.linux.resources.pids: updates do not"),
+    ({"spec": {"linux": {"resources": []}}}, "spec.linux.resources: must be an object, not an array"),
     ({"updates": [{"id": "c1", "resources": {}}]}, "updates[0].id: c1 is the container of the event"),
 ]
 
@@ -181,17 +188,20 @@ def test_updates_of_an_event_that_fails_are_dropped(node: Node) -> None:
     node.idle()
 
 
-def test_what_comes_late_goes_out_with_the_next_answer(node: Node) -> None:
+@pytest.mark.parametrize("is_called", [False, True])
+def test_what_comes_late_goes_out_with_the_next_answer_or_by_a_call_of_its_own(node: Node, is_called: bool) -> None:
     configured(node, "CreateContainer", fail_create=False, plugins="a").plugins(a="hold; " + asking("0"))
     known(node, "c0")
+    calls = Taking(node).calls if is_called else []
     answer = creating(node)
     node.hear("a create c1 holds")
     node.loop.advance(2.0 - RESERVE)
     assert answer.reply is None
     node.release("a")
     node.idle()
-    stopped = node.delete("c1")
-    assert cpus_of(stopped.reply.update) == {"c0": "0"}
+    node.loop.settle()
+    late = calls or [node.delete("c1").reply.update]
+    assert (len(calls), *map(cpus_of, late)) == (is_called, {"c0": "0"})
 
 
 def test_a_change_of_an_update_too_late_is_refused_by_name(node: Node, caplog: pytest.LogCaptureFixture) -> None:

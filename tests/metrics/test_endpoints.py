@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.rig.sockets import connect
-from v010_adapter.host.trust import off
+from v010_adapter.host.trust import off, strict
 from v010_adapter.monitoring.endpoints import Endpoints
+from v010_adapter.monitoring.status import shares_network
 
 from ..rig.loop import SteppedLoop
 
@@ -77,7 +78,7 @@ def test_who_waits_takes_the_port_when_the_other_has_given_it_up_without_waiting
 
 def test_who_has_not_got_the_port_tries_again_until_it_does_not_need_it(pair: Pair) -> None:
     pair.open()
-    assert [len(faults) for faults in pair.faults] == [0, 1]
+    assert pair.faults == [[], [f"metrics.listen: 127.0.0.1:{pair.port}: Address already in use"]]
     pair.second.show(is_shown=False)
     assert pair.faults == [[], []]
     pair.first.show(is_shown=False)
@@ -90,6 +91,7 @@ def test_who_has_not_got_the_port_tries_again_until_it_does_not_need_it(pair: Pa
 
 def test_a_unix_socket_that_was_removed_is_made_again(pair: Pair) -> None:
     pair.open()
+    pair.first.open(pair.state, (), off)  # at the next connection: without effect
     pair.paths[0].unlink()
     pair.loop.advance(REOPEN_AFTER)
     assert (pair.is_served, pair.faults[0]) == (True, [])
@@ -117,6 +119,20 @@ def test_the_log_tells_who_has_the_port(pair: Pair, caplog: pytest.LogCaptureFix
     ]
 
 
+def test_without_a_socket_for_status_the_log_says_why_and_the_port_is_served(
+    pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    Path(pair.state).mkdir()
+    Path(pair.state).chmod(0o777)
+    pair.first.open(f"{pair.state}/own", pair.listens[0], strict)
+    fault = f"{pair.state}: {pair.state} is world-writable"
+    assert pair.first.faults == [fault]
+    assert f"{fault}: `status` cannot ask this adapter" in caplog.messages
+    Path(pair.state).chmod(0o755)
+    pair.loop.advance(REOPEN_AFTER)
+    assert pair.first.faults == []
+
+
 def test_who_takes_the_port_and_gives_it_up_at_once_has_it_not(pair: Pair) -> None:
     pair.open()
     for is_shown in (False, True, False):
@@ -131,6 +147,7 @@ def test_who_is_in_another_network_than_the_one_that_serves_keeps_the_port(pair:
     pair.first.open(pair.state, pair.listens[0], off)
     (Path(pair.state) / "status-of-another").touch()
     pair.first.show(is_shown=False)
+    assert shares_network(f"{pair.state}/gone", "status-own"), "as nothing is known"
     with socket.socket() as asked:
         assert asked.connect_ex(("127.0.0.1", pair.port)) == 0
     pair.first.show(is_shown=True)

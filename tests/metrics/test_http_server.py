@@ -287,5 +287,7 @@ def test_only_the_socket_of_a_killed_adapter_is_replaced(loop: SteppedLoop, tmp_
             assert open_descriptors() <= before, f"a descriptor is left: {refused.value}"
         Client(loop, str(path)).socket.close()
     assert file.read_text() == "kept"
-    HttpServer(loop, f"unix:{path}", {}).close()
+    server = HttpServer(loop, f"unix:{path}", {})
+    assert path.stat().st_mode & 0o777 == 0o600, "for its owner only"
+    server.close()
     assert not path.exists()

@@ -15,7 +15,7 @@ import pytest
 from google.protobuf.message import Message
 
 from nri import Context, Plugin, api
-from nri.testing import FLAVOURS, Answer, Load, Outcome, Runtime, load, processes
+from nri.testing import FLAVOURS, Answer, Load, Outcome, Runtime, load, node, processes
 from nri.testing import plugin as launched
 from nri.testing.load import MAX_CONTAINERS, Figures, figures, percentile, play
 from nri.testing.node import Node
@@ -203,6 +203,7 @@ def test_percentiles_are_values_that_were_measured() -> None:
     assert [percentile(hundred, part) for part in (50, 90, 99, 100)] == [50, 90, 99, 100]
     assert [percentile([7.0], part) for part in (1, 50, 99)] == [7, 7, 7]
     assert [percentile([1.0, 2.0, 3.0], part) for part in (50, 90, 99)] == [2, 3, 3]
+    assert node.latency(hundred[::-1]) == (100, 50, 99)
 
 
 def test_figures_are_those_of_the_answers() -> None:
@@ -339,19 +340,15 @@ def test_the_other_plugins_stay(plugins: Plugins, monkeypatch: pytest.MonkeyPatc
     assert {one.plugin: one.answers for one in result.figures} == {NAME: 1, "20-sees": 5}
 
 
-def test_a_load_waits_as_long_as_the_runtime_that_is_played() -> None:
-    class Impatient(Node):
-        def event(self, method: str, request: Message | None = None, timeout: float | None = None, **_: Any) -> Outcome:
-            limits.add(timeout)
-            return super().event(method, request, LIMIT)
-
-    class Idle(Plugin):
-        pass
-
-    limits: set[float | None] = set()
-    with Impatient() as node:
-        node.load(Idle(), pods=1)
-    assert limits == {2.0}
+def test_a_node_plays_the_load_that_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: dict[str, Any] = {}
+    monkeypatch.setattr(node, "play", lambda runtime, **options: told.update(options) or Load())
+    usual = {"pods": 100, "repeat": 1, "rate": 0, "seed": 0, "timeout": 2.0}
+    for asked in ({}, {"pods": 4, "repeat": 3, "rate": 2.5, "seed": 7, "timeout": 0.5}):
+        with Node() as runtime:
+            runtime.load(**asked, pod={"name": "web"}, env=["A=1"])  # type: ignore[arg-type]
+        created = told["life"]["CreateContainer"]
+        assert (told, created.pod.name, created.container.env) == (told | usual | asked, "web", ["A=1"])
 
 
 # ---- the command
@@ -382,19 +379,34 @@ def test_the_flags_decide_on_the_load(simulate: Simulate, monkeypatch: pytest.Mo
     assert (code, told) == (0, told | {"pods": 4, "repeat": 3, "rate": 2.5, "seed": 7})
 
 
-def test_each_plugin_has_a_table_with_a_line_for_each_event(simulate: Simulate) -> None:
-    words = ["-plugin", simulate.sets(NAME), "-plugin", simulate.sets("20-b", key="B"), "-pods", 5]
-    code, out = simulate.text(*words)
-    head, *of_plugins, waited = out.split("\n\n")
-    assert (code, head.splitlines()[0]) == (0, "containerd v2.4.2, NRI v0.12.3")
-    assert head.splitlines()[1].startswith("5 pods, ")
-    for name, told in zip((NAME, "20-b"), of_plugins, strict=True):
-        usage, columns, row = told.splitlines()
-        assert usage.startswith(f"{name}: ")
-        times = [word for time in ("p50", "p90", "p99", "max") for word in (time, "ms")]
-        assert columns.split() == ["event", "answers", *times, *["p99", "of", "2", "s"], "late", "errors"]
-        assert row.split()[0] == "CreateContainer"
-    assert waited.startswith("the pods waited ")
+FIGURES = [Figures(name, "StartContainer", 9, 0.01, 0.02, 0.03, 0.04, 0.015, 1, 2, "no") for name in (NAME, "20-b")]
+USAGE = {NAME: processes.Usage(2, 1.5, 3_000_000), "30-c": processes.Usage(1, 0, 0)}
+LOAD = Load(2, 1, 9, FIGURES, USAGE, waited=5.0, answered=3.0)
+TABLE = """\
+  event           answers  p50 ms  p90 ms  p99 ms  max ms  p99 of 2 s  late  errors
+  StartContainer        9   10.00   20.00   30.00   40.00        1.5%     1       2
+"""
+PRINTED = f"""\
+containerd v2.4.2, NRI v0.12.3
+2 pods, 1 container, 9 events
+
+10-a: 1.50 s of processor time, 3.0 MB of memory, processes: 2
+{TABLE}
+20-b
+{TABLE}
+30-c: 0.00 s of processor time, 0.0 MB of memory, processes: 1
+
+the pods waited 5.0 s in all, 2.5 s each: 2.0 s for their turn, 3.0 s for answers
+PROBLEM: 10-a StartContainer: 2 of 9 answers are errors, first: no
+PROBLEM: 20-b StartContainer: 2 of 9 answers are errors, first: no
+"""
+
+
+def test_each_plugin_has_a_table_with_a_line_for_each_event(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load, "play", lambda *_, **__: LOAD)
+    assert simulate.text("-plugin", simulate.sets(NAME), "-pods", 2) == (1, PRINTED)
 
 
 def test_a_threshold_is_one(simulate: Simulate) -> None:
@@ -461,6 +473,8 @@ def test_updates_during_a_load_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> 
         (["-pods", "5", "-rate", "1e-320"], "'1e-320' is not a number of pods such as 0.5"),
         (["-pods", "5", "-events", "file"], "-pods excludes -events and -contract"),
         (["-pods", "5", "-contract"], "-pods excludes -events and -contract"),
+        (["-repeat", "2"], "-repeat, -rate, -seed and -max-p99 belong to -pods"),
+        (["-rate", "0.5"], "-repeat, -rate, -seed and -max-p99 belong to -pods"),
         (["-seed", "5"], "-repeat, -rate, -seed and -max-p99 belong to -pods"),
         (["-max-p99", "5s"], "-repeat, -rate, -seed and -max-p99 belong to -pods"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from threading import enumerate as enumerate_threads
 from typing import Any
 
 import pytest
@@ -109,7 +110,7 @@ def test_a_pods_life_and_single_events_reach_an_instance_in_either_generation(nr
     latencies = nri_runtime.latencies()
     assert latencies["create_container"].answers == 2
     assert 0 < latencies["create_container"].p50 <= latencies["create_container"].p99
-    assert nri_runtime.latencies("11-other") == {}
+    assert (nri_runtime.latencies("10-sets"), nri_runtime.latencies("11-other")) == (latencies, {})
 
 
 @pytest.mark.parametrize(
@@ -121,7 +122,7 @@ def test_a_pods_life_and_single_events_reach_an_instance_in_either_generation(nr
         ("a" * 101, {}, f"'{'a' * 101}' is no event of NRI; did you mean StartContainer?"),
         ("CreateContainer", {"nmae": "main"}, "Container.nmae: unknown field; did you mean `name`?"),
         ("CreateContainer", {"name": 1}, "Container.name: 1 is no value for text: "),
-        ("CreateContainer", {"env": "A=1"}, "Container.env: 'A=1' is no value for a list of text: "),
+        ("CreateContainer", {"env": "A=1"}, "Container.env: 'A=1' is no value for a list of text: a text is "),
         ("CreateContainer", {"labels": ["a"]}, "Container.labels: ['a'] is no value for a dictionary of texts: "),
         ("RunPodSandbox", {"pid": "1"}, "PodSandbox.pid: '1' is no value for number: "),
         ("CreateContainer", {"pod": {"linux": 1}}, "PodSandbox.linux: 1 is no value for LinuxPodSandbox: "),
@@ -191,3 +192,17 @@ def test_a_file_is_launched_under_the_name_that_it_has(nri_runtime: Node, tmp_pa
     (tmp_path / "44-kind.py").symlink_to(example)
     for file, name in ((example, "10-nice"), (tmp_path / "44-kind.py", "44-kind")):
         assert nri_runtime.add(file).name == name
+    assert nri_runtime.add(tmp_path / "44-kind.py", name="other", idx="20").name == "20-other"
+
+
+def test_an_instance_may_join_again_and_ends_with_the_runtime() -> None:
+    plugin = Sets()
+    with Node() as node:
+        first = node.add(plugin, name="again", reconnect=True)
+        node.lose()
+        assert (first.closed, node.plugins) == ("the runtime has closed the connection", [])
+        assert node.accept().name == first.name == "10-again"
+        assert len(plugin.seen) == 2, "it is synchronized again"
+        assert [one.name for one in enumerate_threads() if one.name == "again"] == ["again"]
+    assert not [one.name for one in enumerate_threads() if one.name == "again"]
+    assert not node.socket.parent.exists()

@@ -99,6 +99,7 @@ def test_a_plugin_that_does_not_register_is_killed(plugins: Plugins) -> None:
         (plugin,) = dropped(runtime)
         assert plugin.process is not None
         assert (runtime.plugins, plugin.process.returncode) == ([], status)
+        assert re.fullmatch(error, plugin.closed.removeprefix("it failed to register: "))
 
 
 @pytest.mark.parametrize(
@@ -143,6 +144,8 @@ def test_the_state_of_the_node_is_sent_and_answered_by_updates_unless_the_wire_c
 )
 def test_an_external_plugin_with_a_bad_name_gets_an_error(tmp_path: Path, name: str, idx: str, objection: str) -> None:
     with Runtime() as runtime, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trunk:
+        with pytest.raises(RegistrationError, match="the runtime does not listen"):
+            runtime.accept()
         runtime.listen(tmp_path / "nri.sock")
         with pytest.raises(Late, match="no plugin connected"):
             runtime.accept(0.01)  # nobody comes, however long it waits
@@ -322,11 +325,13 @@ run(Judge())
 """
 SEEN = "(['10a', '20judge'], {'by': ''}, 1) 10-a"
 RETURNS = 'return api.ValidateContainerAdjustmentResponse(reject={}, reason=f"{{seen}} {{owner}}")'
+REJECTED = "validator 20-judge rejected container adjustment, reason: "
 
 
 VERDICTS = [
     (RETURNS.format(False), ""),
-    (RETURNS.format(True), "validator 20-judge rejected container adjustment, reason: " + SEEN),
+    (RETURNS.format(True), REJECTED + SEEN),
+    ("return api.ValidateContainerAdjustmentResponse(reject=True)", f"{REJECTED}unknown rejection reason"),
     ('raise NRIError("confused")', "validator plugin 20-judge failed: confused"),
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -10,12 +11,14 @@ from typing import Any
 
 import pytest
 
-from nri.testing import FLAVOURS
+from nri.testing import FLAVOURS, Runtime
 from v010_adapter.cli.simulate import play
 from v010_adapter.cli.simulate.play import Play, Scene
 from v010_adapter.cli.simulate.view import changes
 
+from ..rig.embedded import Plugins
 from ..rig.simulation import GOLDEN, LIFE, Simulate, events_of, named, plugins_of
+from ..rig.waiting import LIMIT
 
 MANIFEST = """\
 apiVersion: v1
@@ -97,7 +100,16 @@ def test_what_a_manifest_leaves_open_is_said(simulate: Simulate, monkeypatch: py
         code, lines = simulate.json("-plugin", plugin, "-container", "-", *words)
         created = named(lines, "CreateContainer")
         assert (code, created["error"], open_ in created["unknown"]) == (1, args, not words)
+        assert [line["event"] for line in lines if "unknown" in line] == ["CreateContainer"]
         assert (f"not known: {open_}\n" in simulate.err) is (not words)
+
+
+def test_a_specification_is_shown_with_what_nri_does_not_know(simulate: Simulate, tmp_path: Path) -> None:
+    spec: dict[str, Any] = {"ociVersion": "1.0", "hostname": "web", "process": {"args": ["/bin/mine"]}}
+    (tmp_path / "config.json").write_text(json.dumps(spec))
+    _, lines = simulate.json("-plugin", simulate.sets("10-a"), "-container", tmp_path / "config.json")
+    spec["process"]["env"] = ["A=1"]
+    assert named(lines, "CreateContainer")["spec"] == spec
 
 
 # ---- what comes of it
@@ -120,12 +132,26 @@ def test_the_json_has_an_object_a_line_of_one_shape(simulate: Simulate) -> None:
     assert (started["plugins"], started["adjust"], started["update"], started["error"]) == ([], {}, [], "")
 
 
-def test_what_a_plugin_updates_by_itself_has_an_object_of_its_own(simulate: Simulate) -> None:
-    asks = "self.update_containers([api.ContainerUpdate(container_id='other')])"
-    _, lines = simulate.json("-plugin", simulate.answers("10-a", start_container=asks))
-    updated = named(lines, "UpdateContainers")
-    assert (updated["us"], [one["name"] for one in updated["plugins"]]) == (0, ["10-a"])
-    assert updated["update"] == [{"container_id": "other"}]
+UPDATES_LATER = """
+class Mine(Plugin):
+    def run_pod_sandbox(self, request, context): ...
+    def answered(self, context):
+        if context.method == "RunPodSandbox": self.update_containers([api.ContainerUpdate(container_id="other")])
+run(Mine())
+"""
+
+
+def test_what_a_plugin_updates_by_itself_is_waited_for_and_has_an_object_of_its_own(
+    simulate: Simulate, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(play, "PAUSE", LIMIT)
+    serve = Runtime.serve
+    monkeypatch.setattr(Runtime, "serve", lambda self, _, limit: serve(self, lambda: bool(self.updates), limit))
+    (tmp_path / "events.jsonl").write_text('{"event": "RunPodSandbox", "pod": {"id": "p"}}')
+    words = "-plugin", plugins.write("10-a", UPDATES_LATER), "-events", tmp_path / "events.jsonl"
+    _, lines = simulate.json(*words)
+    assert events_of(lines) == ["Synchronize", "RunPodSandbox", "UpdateContainers"]
+    assert (lines[2]["us"], plugins_of(lines[2]), lines[2]["update"]) == (0, ["10-a"], [{"container_id": "other"}])
 
 
 def test_people_get_a_line_for_each_event_and_what_changed(simulate: Simulate) -> None:
@@ -133,6 +159,7 @@ def test_people_get_a_line_for_each_event_and_what_changed(simulate: Simulate) -
     lines = out.splitlines()
     at = next(number for number, line in enumerate(lines) if line.startswith("CreateContainer "))
     assert (code, "10-a" in lines[at], lines[at].count(" ms")) == (0, True, 2)
+    assert lines[0] == "containerd v2.4.2, NRI v0.12.3"
     assert lines[at + 1 : at + 3] == ['    - process.env[FOO]  "FOO=bar"', '    + process.env[FOO]  "FOO=1"']
     assert lines[at + 3].startswith("PostCreateContainer ")
     assert lines[at + 3].endswith("no plugin is subscribed")
@@ -145,6 +172,7 @@ def test_people_get_updates_and_what_the_runtime_resolves(simulate: Simulate) ->
         " response.update.add(container_id='other').linux.resources.cpu.cpus = '1'; return response"
     )
     _, out = simulate.text("-plugin", simulate.answers("10-a", create_container=answer))
+    assert "\n    the container is not changed\n" in out
     assert '    update of other: {"cpu": {"cpus": "1"}}\n' in out
     assert '    resolved by the runtime:  {"CDI_devices": [{"name": "x/y=1"}]}\n' in out
 
@@ -221,6 +249,12 @@ def test_messages_of_plugins_come_after_the_table(simulate: Simulate, monkeypatc
     assert (code, "\n\nmessages of the plugins\n    I\\x1b am\n\n" in out) == (0, True), out
 
 
+def test_plugins_are_told_to_end(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(play, "END", LIMIT)
+    ends = r"signal.signal(signal.SIGTERM, lambda *_: (os.write(2, b'ends\n'), os._exit(0)))"
+    assert (simulate.text("-plugin", simulate.answers("10-a", configure=ends))[0], simulate.err) == (0, "ends\n")
+
+
 def test_a_plugin_that_does_not_start_leaves_the_others_their_events(simulate: Simulate) -> None:
     script = simulate.sets("05-script")
     script.write_text("#!/no/such/python3\n")
@@ -249,13 +283,19 @@ USELESS: list[tuple[list[str], str]] = [
     (["-plugin", "10-x=/etc/passwd"], "not executable"),
     (["-plugin", "10-x=/bin"], "not executable"),
     ([*TRUE, "-plugin", "10-x=/bin/sh"], "10-x=/bin/true: another plugin has the name 10-x, too"),
+    (["/bin/true"] * 11, "-plugin /bin/true: another plugin has the name 99-true, too"),
     ([*TRUE, "-runtime", "docker/1"], "invalid choice: 'docker/1' (choose from "),
     ([*TRUE, "-events", "a", "-container", "b"], "exclude each other"),
-    ([*TRUE, "-pod", "b"], "belong to -container"),
+    *(([*TRUE, flag, "b"], "belong to -container") for flag in ("-pod", "-name", "-command")),
+    ([*TRUE, "-timer", "5s"], "-timer belongs to -contract"),
+    ([*TRUE, "-runtime", "all"], "-runtime all and -o junit belong to -contract"),
+    ([*TRUE, "-o", "junit"], "-runtime all and -o junit belong to -contract"),
+    (["-contract", "-socket", "/nowhere"], "-contract starts the plugin: use -plugin, -legacy, -conf or -hooks"),
     ([*TRUE, "-event", "StopContainer"], "-event belongs to -legacy"),
     ([*TRUE, "-config", "/nonexistent"], "-config /nonexistent: no such directory"),
     ([*TRUE, "-events", "/nonexistent"], "/nonexistent: No such file"),
     (["-legacy", "/bin/true", "-event", "x"], "-event x: not played; there are: RunPodSandbox, CreateContainer, "),
+    (["-legacy", "/nonexistent"], "-legacy /nonexistent: no such program"),
     (["-legacy", "/etc/passwd"], "-legacy /etc/passwd: not executable"),
     (["-conf", "/nonexistent"], "/nonexistent: No such file"),
     (["-conf", "/nonexistent", "-legacy", "/bin/true"], "exclude each other"),

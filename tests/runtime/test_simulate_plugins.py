@@ -57,7 +57,11 @@ def test_a_plugin_gets_its_text_from_the_directory_of_configurations(simulate: S
     (tmp_path / "a.conf").write_text("its own")
     plugin = simulate.answers("10-a", **TOLD)
     _, lines = simulate.json("-plugin", plugin, "-config", tmp_path)
-    assert named(lines, "RunPodSandbox")["error"] == "'its own'"
+    assert (named(lines, "RunPodSandbox")["error"], simulate.err) == ("'its own'", "")
+    (tmp_path / "b.conf").write_text("")
+    for words, known in ((["-plugin", plugin], "10-a.conf, else a.conf"), ([], "there is none")):
+        simulate.text("-legacy", "/bin/true", *words, "-config", tmp_path)
+        assert f"{tmp_path}/b.conf: no plugin uses it ({known})\n" in simulate.err
     os.mkfifo(tmp_path / "10-a.conf")
     assert "not a regular file" in simulate.refused("-plugin", plugin, "-config", tmp_path)
 
@@ -98,12 +102,13 @@ def test_a_one_shot_plugin_and_hooks_are_tried_without_any_configuration(
         (tmp_path / directory).mkdir()
     (tmp_path / "x").chmod(0o777)
     Programs(tmp_path / "x").shell("utc", ONE_SHOT)
-    hook = {"version": "1.0.0", "hook": {"path": "/bin/true"}, "when": {"always": True}, "stages": ["poststop"]}
+    hook = {"version": "1.0.0", "hook": {"path": "/bin/cat"}, "when": {"always": True}}
+    hook["stages"] = ["precreate", "poststop"]
     (tmp_path / "x/a.json").write_text(json.dumps(hook))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     code, lines = simulate.json("-legacy", "x/utc", "-hooks", "x")
-    env, hooks = [{"key": "TZ", "value": "UTC"}], {"poststop": [{"path": "/bin/true"}]}
+    env, hooks = [{"key": "TZ", "value": "UTC"}], {"poststop": [{"path": "/bin/cat"}]}
     assert (code, named(lines, "CreateContainer")["adjust"]) == (0, {"env": env, "hooks": hooks})
     assert simulate.err.count("seen create") == 1, "at no other event"
     assert list((tmp_path / "temporary").iterdir()) == []
@@ -140,6 +145,8 @@ def test_nobody_comes(simulate: Simulate, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(play, "CONNECT_TIMEOUT", 0.01)
     code, (line,) = simulate.json("-socket", tmp_path / "nri.sock")
     assert (code, line["event"], line["plugins"][0]["error"]) == (1, "Synchronize", "no plugin connected in 0.01 s")
+    waits = f"waiting for a plugin to connect to {tmp_path}/nri.sock\n"
+    assert (line["plugins"][0]["name"], simulate.err) == ("?", waits)
 
 
 def test_a_socket_that_is_there_is_left_alone(simulate: Simulate, tmp_path: Path) -> None:

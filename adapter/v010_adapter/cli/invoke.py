@@ -95,7 +95,7 @@ def _entry(own: Settings, type_: str) -> tuple[Entry, bool]:
 
 
 def _call(own: Settings, entry: Entry, calls: Sequence[Recorded]) -> Recorded:
-    plans = Plans(own.legacy)
+    plans = Plans(own.legacy, reports_ends=True)
     found = [call for call in calls if plans.is_at(call.event, entry)]
     if not found:
         configured = own.legacy.plugins.get(entry.type, PluginSettings()).events
@@ -114,7 +114,7 @@ def _invoke(own: Settings, entry: Entry, call: Recorded, flavour: Flavour, colle
         serving = Serving(loop, own, turns, _NoRuntime())
         runtime = runtimes.of(flavour.configure_request(""))
         serving.set_runtime(runtime)
-        _owe_delete(serving, Plans(legacy), entry, call)
+        _owe_delete(serving, entry, call)
         size, spare = call.request.ByteSize(), reserve(own, runtime.nri)
         context = Context(call.event, flavour.request_timeout, loop.time, loop.time(), spare, size)
         scene = _play(loop, serving, call, context)
@@ -133,9 +133,9 @@ def _conf_json(directory: str, entry: Entry) -> str:
     return str(path)
 
 
-def _owe_delete(serving: Serving, plans: Plans, entry: Entry, call: Recorded) -> None:
+def _owe_delete(serving: Serving, entry: Entry, call: Recorded) -> None:
     """Adds a create to the ledger, for a delete that would not run without one."""
-    target = of_event(call.event, call.request)
+    target, plans = of_event(call.event, call.request), serving.plugins.plans
     if STATES[call.event] == DELETE and plans.is_for_owed_only(call.event, [entry], is_sandbox=target.is_sandbox):
         serving.ledger.add(target, entry)
 

@@ -49,5 +49,5 @@ def _check_element(value: Value, field: FieldDescriptor) -> None:
         value.text  # noqa: B018 - raises
     elif field.type == FieldDescriptor.TYPE_BOOL and not isinstance(value.data, bool):
         raise value.error("must be true or false")
-    elif field.cpp_type in _INTEGERS and (isinstance(value.data, bool) or not _WHOLE.fullmatch(str(value.data))):
+    elif field.cpp_type in _INTEGERS and not _WHOLE.fullmatch(str(value.data)):
         raise value.error("must be a whole number")

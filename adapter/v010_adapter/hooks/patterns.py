@@ -72,17 +72,17 @@ class Patterns:
         """Compiles valid patterns, duplicates once."""
         self._filter: Any = None
         self._fits = True
-        self.size = 0
-        """The number of RE2 instructions of all patterns. A search takes at most so many steps for each byte."""
         self._patterns = list(dict.fromkeys(patterns))
+        sizes: list[int] = []
         if self._patterns:
             self._filter = _re2().Filter()
-            for pattern in self._patterns:
-                self.size += self._filter.re(self._filter.Add(pattern, _options())).programsize
+            sizes = [self._filter.re(self._filter.Add(pattern, _options())).programsize for pattern in self._patterns]
             try:
                 self._filter.Compile()
             except _re2().error:  # too many literals for a Filter; thousands of usual patterns fit
                 self._fits = False
+        self.size = sum(sizes)
+        """The number of RE2 instructions of all patterns. A search takes at most so many steps for each byte."""
 
     def find(self, text: str) -> set[str]:
         """Returns the patterns that match a text."""

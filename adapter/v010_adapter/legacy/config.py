@@ -187,7 +187,7 @@ class ConfigFile:
         Raises ConfigError when the file is broken and there is no good version.
         """
         if self._seen and paths.version_at(self.path) == self._seen:
-            return self._good or self._in_force()
+            return self._in_force()
         read_at = self._now()
         found = read(self.path, self._trust)
         self._seen = ()

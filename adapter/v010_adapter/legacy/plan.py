@@ -76,7 +76,7 @@ class Plans:
     Each plugin has its configured list of events, or the original client's events.
     """
 
-    def __init__(self, settings: LegacySettings, *, reports_ends: bool = True) -> None:
+    def __init__(self, settings: LegacySettings, *, reports_ends: bool) -> None:
         self.reports_ends = reports_ends
         """Whether the runtime reports the end of what it creates; else no delete would ever be due."""
         self._settings = settings

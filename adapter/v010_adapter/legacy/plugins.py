@@ -28,12 +28,12 @@ class LegacyPlugins:
         self.logged_at: dict[str, float] = {}
         """The time of the last log line about a plugin whose delete cannot be started while no event waits for it."""
         self._host_root = host_root
-        self.set_runtime(Runtime())
+        self.set_runtime(Runtime(), pid=0)
 
-    def set_runtime(self, runtime: Runtime, pid: int = 0) -> None:
+    def set_runtime(self, runtime: Runtime, pid: int) -> None:
         """Learns which runtime this is, and its pid (0: unknown)."""
         self.runtime = runtime
-        self.sees_pods = pid != 0
+        self.sees_pods = bool(pid)
         """Whether this process and the runtime are in one pid namespace, so that pids of pods mean the same here."""
         self.sandboxes = Sandboxes(self.settings, self._host_root, runtime, pid)
         self.plans = Plans(self.settings, reports_ends=not runtime.habits.no_ends)

@@ -55,7 +55,7 @@ class SandboxVerdict(NamedTuple):
 class Sandboxes:
     """Decides who runs the plugins at the events of pods: the runtime or the adapter."""
 
-    def __init__(self, settings: LegacySettings, host_root: str, runtime: Runtime, pid: int = 0) -> None:
+    def __init__(self, settings: LegacySettings, host_root: str, runtime: Runtime, pid: int) -> None:
         """Takes the settings, the root of the node's files, the runtime, and its pid (0: unknown)."""
         self._settings = settings
         self._host_root = host_root

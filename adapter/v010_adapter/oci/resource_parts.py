@@ -72,9 +72,8 @@ class CgroupLimits(Part):
         holder = self.holder(adjustment)
         if not holder.HasField(self.name):
             return before
-        changes = write(self.shape, getattr(holder, self.name))
-        if self._no_change(changes.get("limit", 0)):
-            changes.pop("limit", None)
+        written = write(self.shape, getattr(holder, self.name)).items()
+        changes = {key: value for key, value in written if key != "limit" or not self._no_change(value)}
         return {**(before or {}), **changes}
 
 

@@ -28,7 +28,7 @@ KEPT = ".before-v010-adapter"
 """The suffix of the copy of an edited configuration."""
 _TABLE = re.compile(rf"(?m)^\s*\[\s*plugins\s*\.\s*[\"']{re.escape(nri.NRI)}[\"']\s*\][^\n]*\n")
 _NEXT_TABLE = re.compile(r"(?m)^\s*\[")
-_DISABLE = re.compile(r"(?m)^\s*disable\s*=.*\n")
+_DISABLE = re.compile(r"(?m)^\s*disable\s*=.*\n?")
 
 
 def drop_in(system: System, root: str) -> File | None:
