@@ -52,4 +52,4 @@ def nearest(word: str, known: Collection[str], cutoff: float = 0.6) -> str:
     """Returns the most similar known word, empty if none is similar, or if comparing a long word would take seconds."""
     from difflib import get_close_matches  # 2 ms, for an error only  # noqa: PLC0415
 
-    return next(iter(get_close_matches(word, known, n=1, cutoff=cutoff)), "") if len(word) <= LONGEST else ""
+    return next(iter(get_close_matches(word, known, cutoff=cutoff)), "") if len(word) <= LONGEST else ""

@@ -129,6 +129,7 @@ VALIDATES = """
     ("does", "rules"),
     [
         ("return api.ValidateContainerAdjustmentResponse(reject=True, reason='no').SerializeToString()", []),
+        ("container.id or die()", []),
         ("die()", ["answers-events"]),
         ("raise CallError(12, 'no such method')", ["answers-events"]),
         ("container.linux.resources.memory.limit.value == 2**63 - 1 and die()", ["extreme-values"]),

@@ -386,8 +386,11 @@ def test_it_is_unfit_while_its_creates_would_fail_for_a_missing_program_or_list(
 EXEMPT: dict[str, Any] = {"exempt": frozenset(["mine"]), "fail_delete": True}
 
 
-def test_no_failure_of_a_plugin_refuses_a_create_or_a_delete_in_an_exempt_namespace(node: Node) -> None:
+def test_no_failure_of_a_plugin_refuses_a_create_or_a_delete_in_an_exempt_namespace(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also where a delete does not name the namespace."""
+    monkeypatch.setattr("v010_adapter.host.paths.TIMESTAMP_STEP", -1 << 63)  # conf.json is read once
     node.build(**EXEMPT)
     node.plugins(a=FAIL, b="answer")
     outcomes = []

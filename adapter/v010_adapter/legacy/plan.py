@@ -86,8 +86,8 @@ class Plans:
         self.runs_at_removals = not REMOVALS.isdisjoint(self.at)
         """Whether a plugin may run after the delete, and need what the create knew."""
         self._entries: Sequence[Entry] = ()
-        self._made: dict[tuple[str, bool, bool], list[PluginStep]] = {}
-        """The steps of creates and updates for `_entries`: by event, whether it is of a pod, whether it is exempt."""
+        self._made: dict[tuple[str, bool], list[PluginStep]] = {}
+        """The steps of creates and updates for `_entries`: by event, and whether its target is exempt."""
 
     def is_at(self, event: str, entry: Entry) -> bool:
         """Whether a plugin runs at an event."""
@@ -125,7 +125,7 @@ class Plans:
         """Returns the plugins of an event that is no delete, of the entries of conf.json, in their order."""
         if entries is not self._entries:
             self._entries, self._made = entries, {}
-        of = event, target.is_sandbox, bool(self._settings.exempt) and self.is_exempt(target)
+        of = event, self.is_exempt(target)
         steps = self._made.get(of)
         if steps is None:
             steps = [self._step(event, entry, target) for entry in entries if self.is_at(event, entry)]
