@@ -187,10 +187,10 @@ class Daemon:
 
     def _try_later(self, error: NRIError | None = None) -> None:
         """Tries again after a wait; logs a failure if it is not the one before."""
-        if self.state is ConnectionState.JOINING:  # it has failed after it had connected
+        is_new = error is not None and str(error) != self._reason
+        if is_new or self.state is ConnectionState.JOINING:  # it may have failed after it had connected
             self._enter(ConnectionState.APART)
-        if error is not None and str(error) != self._reason:
-            self._enter(ConnectionState.APART)
+        if is_new:
             log.warning("%s: the adapter keeps trying to join", error)
             self._reason = str(error)
             self._loop.call_soon(self._open)
