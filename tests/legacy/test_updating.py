@@ -119,6 +119,9 @@ def test_a_runtime_that_has_gone_with_a_call_unanswered_holds_up_no_later_update
     node.loop.settle()
     assert len(gone.calls) == 1
     node.serving.on_runtime_gone()
+    node.wait(node.create("late"))
+    node.loop.settle()
+    assert len(gone.calls) == 1, "it is not called any more"
     back = Taking(node)
     node.wait(node.create("c2"))
     node.loop.settle()

@@ -160,6 +160,20 @@ def test_two_threads_never_write_at_the_same_time() -> None:
     assert [reply.stream_id for reply in runtime.replies] == [1, 3]
 
 
+def test_the_errors_of_a_handler_keep_no_frames() -> None:
+    """They would keep the request as long as somebody keeps an error."""
+    first, second = ValueError("first"), KeyError("second")
+
+    def start(*_: object) -> None:
+        try:
+            raise first
+        except ValueError:
+            raise second from None
+
+    assert Runtime(plugin(start_container=start)).call("StartContainer").code == Code.UNKNOWN
+    assert (first.__traceback__, second.__traceback__) == (None, None)
+
+
 # ---- deadlines
 
 
