@@ -125,10 +125,12 @@ def test_an_event_under_way_at_sigterm_uses_what_stands_by_and_leaves_none(
     assert (node.runs(), noted(node, "empty")) == ([("create", "c1")], [])
 
 
-def test_sighup_replaces_them(node: Machine, standing_by: StandingBy) -> None:
+def test_sighup_replaces_them_and_the_end_kills_them(node: Machine, standing_by: StandingBy) -> None:
     daemon = node.spawn([COMMAND, "-config", node.file(STANDBY)]).handshake()
     (before,) = standing_by(daemon)
     os.kill(daemon.server, signal.SIGHUP)
     gone(before)
-    standing_by(daemon)
+    left = standing_by(daemon)
+    daemon.end()
+    gone(*left)
     assert noted(node, "empty") == []

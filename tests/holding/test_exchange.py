@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import select
 import stat
 from collections.abc import Iterator
@@ -156,4 +157,19 @@ def test_a_byte_of_a_start_of_crun_is_passed_on(crun: Crun) -> None:
     os.close(start)
     assert crun.fifos.pass_on()
     assert os.read(crun.init, 2) == b"0"
+    crun.fifos.close()
+
+
+def test_a_start_of_crun_is_ended_though_no_descriptor_is_left(crun: Crun) -> None:
+    """One that waits to write, for an init that has ended: it gets a reader, which goes at once."""
+    crun.fifos.exchange()
+    start = os.open(crun.path, os.O_PATH)  # the lowest number that was free
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (start + 1, hard))
+    try:
+        crun.fifos.end_start()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    os.close(os.open(f"/proc/self/fd/{start}", os.O_WRONLY | os.O_NONBLOCK))
+    os.close(start)
     crun.fifos.close()

@@ -41,6 +41,17 @@ def test_it_warns_of_a_program_that_others_or_a_reboot_can_remove(
     )
 
 
+@pytest.mark.parametrize(("version", "is_made"), [(2, False), (3, True)])
+def test_a_drop_in_is_made_beside_other_keys_of_nri_where_it_does_not_replace_them(
+    node: Installed, version: int, is_made: bool
+) -> None:
+    """containerd 1.7 takes the whole table of the drop-in."""
+    table = "[plugins.'io.containerd.nri.v1.nri']\ndisable = true\nsocket_path = '/s'\n"
+    node.write("etc/containerd/config.toml", f"version = {version}\nimports = ['conf.d/*.toml']\n{table}")
+    assert node("install", "-external") == (not is_made)
+    assert ("made          /etc/containerd/conf.d/99-nri.toml\n" in node.out) is is_made
+
+
 def test_it_tells_whether_nri_is_on_and_how_to_start_and_to_end_the_adapter(node: Installed) -> None:
     config = node.write("etc/containerd/config.toml", "version = 3\nimports = ['conf.d/*.toml']\n")
     node("install")

@@ -128,6 +128,16 @@ def test_a_runtime_that_has_gone_with_a_call_unanswered_holds_up_no_later_update
     assert [cpus_of(updates) for updates in back.calls] == [{"c0": "0-1"}]
 
 
+def test_a_container_that_was_created_since_synchronize_can_be_updated(node: Node) -> None:
+    configured(node, "StartContainer", plugins="a").plugins(a=asking("0-1", "c1"))
+    known(node)
+    taking = Taking(node)
+    for id_ in ("c1", "c2"):
+        node.wait(node.create(id_))
+    node.loop.settle()
+    assert [cpus_of(updates) for updates in taking.calls] == [{"c1": "0-1"}]
+
+
 def test_what_waited_without_a_runtime_goes_out_when_one_is_joined_but_not_for_what_has_gone(node: Node) -> None:
     configured(node, "StartContainer", plugins="a").plugins(
         a=saying(updates=[{"id": id_, "resources": {"cpu": {"cpus": "0-1"}}} for id_ in ("c0", "c9")])

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from nri import api
 from nri.testing.merge import Conflict, Merge
 
+from ..rig.brief import few
 from .harness import Peer
 
 M = TypeVar("M", bound=Message)
@@ -275,10 +276,12 @@ TWICE: Fragment = {
 }
 
 
-def test_what_a_container_has_twice_is_shown_twice_until_a_plugin_changes_it(adaptation: Peer) -> None:
+def test_what_a_container_has_twice_and_what_an_answer_has_twice_or_removes_and_adds(adaptation: Peer) -> None:
     container = ParseDict({"id": "ctr", **TWICE}, api.Container())
-    for fragment in (fragment for family in ADJUSTMENT for fragment in family):
-        answer = ParseDict({"adjust": fragment}, api.CreateContainerResponse())
+    for pair in few([pair for family in ADJUSTMENT for pair in product(family, repeat=2)], 100):
+        answer = api.CreateContainerResponse()
+        for fragment in pair:
+            answer.MergeFrom(ParseDict({"adjust": fragment}, api.CreateContainerResponse()))
         check(adaptation, Case("CreateContainer", container, api.LinuxResources(), [answer]))
 
 
