@@ -17,7 +17,6 @@ from v010_adapter.daemon.daemon import ConnectionState, Daemon, Origin
 from v010_adapter.settings import Settings
 
 from ..rig.loop import SteppedLoop
-from ..rig.processes import open_descriptors
 
 
 @pytest.fixture
@@ -58,22 +57,23 @@ def test_a_connection_that_epoll_does_not_take_leaves_neither_a_descriptor_nor_a
 
     def connect() -> int:
         ours, theirs = socket.socketpair()
-        runtime[:] = [theirs]
+        theirs.setblocking(False)
+        runtime.append(theirs)
         return ours.detach()
 
     daemon = daemon_of(Origin(connect))
-    before = open_descriptors()
     with monkeypatch.context() as full:
         full.setattr(Loop, "watch", refuse)
         daemon._try()
         for _ in range(40):
             loop.advance(0.5)
-    assert len(open_descriptors()) <= len(before) + 1, "the runtime's end of the last one"
+    assert {theirs.recv(1) for theirs in runtime} == {b""}, "each one is closed"
     assert daemon.state is ConnectionState.APART
     assert "has not configured and synchronized" not in caplog.text
     loop.advance(0.5)
-    assert runtime[0].recv(100), "it registers"
-    runtime[0].close()
+    assert runtime[-1].recv(100), "it registers"
+    for theirs in runtime:
+        theirs.close()
 
 
 def test_the_end_waits_ten_seconds_for_plugins(

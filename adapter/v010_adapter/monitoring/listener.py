@@ -30,16 +30,20 @@ class AnsweringListener:
     """Accepts clients in the loop. A client is disconnected when it has its answer, or has taken too long."""
 
     def __init__(self, loop: Loop, listening: socket.socket, path: str = "") -> None:
-        """Takes over a non-blocking listening socket, with its file. Raises OSError."""
+        """Takes over a non-blocking listening socket, with its file, or closes it: raises OSError."""
         self._loop = loop
         self._socket = listening
         self.path = path
         """The socket's file; empty for a port."""
-        self._file = os.lstat(path) if path else None
         self._clients: dict[ConnectedSocket, Timer] = {}
         """The connections, the oldest first, each with its limit of time."""
         self._timer = NO_TIMER
-        self._loop.watch(self._socket.fileno(), self._accept)
+        try:
+            self._file = os.lstat(path) if path else None
+            self._loop.watch(self._socket.fileno(), self._accept)
+        except OSError:
+            listening.close()
+            raise
 
     @property
     def is_there(self) -> bool:
