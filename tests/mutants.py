@@ -1,8 +1,8 @@
 """Random changes of random functions of adapter/: do the tests notice? Shows those that survive.
 
 Each file of tests runs once with coverage. A mutant gets a few files that run the changed statement, or its module if
-coverage sees none: first those that run little else. They run as in CI, with fewer examples. A mutant may delete
-anything: it has a copy of the clone, a /tmp and processes of its own. It can only read the rest of /. Needs root.
+coverage sees none: first those that run little else. They run as in CI, with fewer examples. Needs root: a mutant has
+a copy of the clone, a /tmp and processes of its own. It can only read the rest of /, but delete what other mounts have.
 """
 
 import ast
@@ -132,7 +132,7 @@ def survives(files: list[File], path: Path, what: str, text: str, changed: set[i
     with TemporaryDirectory(prefix="mutant-") as copy:
         status = run(copy, ["-x", *names, *unfit], path, text) if tests else 0
     is_found = status not in (0, 5)  # 1: a test has failed; 124: in LIMIT seconds, none has
-    print(*["found", status, what.split("\n", 1)[0]] if is_found else ["SURVIVES", what, *names], flush=True)
+    print(*["found", status, what.partition("\n")[0]] if is_found else ["SURVIVES", what, "\n ran", *names], flush=True)
     return not is_found
 
 

@@ -20,6 +20,7 @@ from v010_adapter.hooks.match import adjustment
 
 from .rig.daemon import COMMAND
 from .rig.mounts import OWN_MOUNTS, require_mounts
+from .rig.waiting import LIMIT
 
 ROOT = Path(__file__).parents[1]
 STATES = {"RunPodSandbox": "create", "StartContainer": "create", "StopContainer": "delete", "StopPodSandbox": "delete"}
@@ -30,7 +31,7 @@ def test_a_temporary_directory_where_no_program_runs_is_named(tmp_path: Path) ->
     script = 'mount -t tmpfs -o noexec,mode=700 tmpfs "$1"; exec "$0" demo'
     line = [*OWN_MOUNTS, "sh", "-ec", script, str(COMMAND), str(tmp_path)]
     done = subprocess.run(
-        line, env={**os.environ, "TMPDIR": str(tmp_path)}, capture_output=True, text=True, timeout=60, check=False
+        line, env={**os.environ, "TMPDIR": str(tmp_path)}, capture_output=True, text=True, timeout=LIMIT, check=False
     )
     reason = "is mounted noexec, and programs run there: set TMPDIR to another directory"
     assert (done.returncode, done.stderr) == (2, f"v010-adapter: TMPDIR {tmp_path}: {reason}\n")

@@ -135,6 +135,17 @@ def test_a_test_starts_processes_only_through_what_ends_them() -> None:
             assert name != "Popen", f"{path.relative_to(CLONE)}:{getattr(node, 'lineno', 0)}: use waiting.running"
 
 
+def test_the_page_of_the_rig_has_each_of_its_modules() -> None:
+    rig = CLONE / "tests/rig"
+    page = (rig / "README.md").read_text()
+    assert [path.stem for path in rig.glob("[a-z]*.py") if f"`{path.stem}`" not in page] == []
+
+
+def test_each_folder_of_tests_says_what_it_is_about() -> None:
+    folders = {path.parent for path in CLONE.glob("tests/*/test_*.py")}
+    assert [folder.name for folder in folders if not (folder / "__init__.py").read_text().startswith('"""')] == []
+
+
 # what is installed
 
 

@@ -26,7 +26,7 @@ from v010_adapter.cli import terminal
 from .rig.brief import few
 from .rig.daemon import COMMAND, MEASURED
 from .rig.programs import Programs
-from .rig.screen import COLUMNS, LINES, Terminal, at_terminal, shown
+from .rig.screen import COLUMNS, LINES, Screen, at_terminal, shown
 from .rig.sockets import bind
 from .test_outputs import ADAPTER
 
@@ -119,7 +119,7 @@ def test_no_row_is_wider_than_the_terminal(name: str, extremes: Extremes) -> Non
     ("text", "broken"), [("x" * 80, 0), ("x" * 81, 1), ("x" * 78 + "語", 0), ("x" * 79 + "語", 1), ("é" * 80, 0)]
 )
 def test_a_row_that_the_terminal_breaks_is_seen(text: str, broken: int) -> None:
-    screen = Terminal(COLUMNS, LINES)
+    screen = Screen(COLUMNS, LINES)
     pyte.Stream(screen).feed(text)
     assert len(screen.broken) == broken
 

@@ -9,7 +9,7 @@ import os
 import pytest
 
 from tests.rig.command import Terminal
-from tests.rig.waiting import limit
+from tests.rig.waiting import LIMIT, limit
 from v010_adapter.cli.check import probe
 
 from .conftest import Checked
@@ -21,8 +21,8 @@ WAITS = 'read -r line; [ "$line" ] || exit 1; echo "{}"'
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "become_daemon", lambda: None)  # it would change this process
-    monkeypatch.setattr(probe, "WAIT", 60.0)
-    monkeypatch.setattr(probe, "END", 60.0)
+    monkeypatch.setattr(probe, "WAIT", LIMIT)
+    monkeypatch.setattr(probe, "END", LIMIT)
 
 
 def verdict(node: Checked, script: str, *words: str) -> list[str]:
@@ -64,7 +64,7 @@ AGAINST = {
 
 def test_each_reason_against_it_is_a_problem(node: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
     for script, faults in AGAINST.items():
-        monkeypatch.setattr(probe, "WAIT", 0.01 if "before" not in faults[0] else 60.0)
+        monkeypatch.setattr(probe, "WAIT", 0.01 if "before" not in faults[0] else LIMIT)
         assert verdict(node, script) == [f"PROBLEM plugin: {fault}: it must not stand by" for fault in faults]
         assert node.code == 1
     lines = node("-config", str(node.folder / "own.yaml"), "-probe", "absent", "-yes", "-o", "json")

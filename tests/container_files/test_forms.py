@@ -157,7 +157,7 @@ def test_what_crictl_prints_and_cannot_be_read_is_named_by_its_command() -> None
             container_files.of_crictl(*texts)
 
 
-def test_what_podman_shows_and_that_a_tool_shows_no_specification(files: Files) -> None:
+def test_what_podman_shows_is_read_and_what_has_no_specification_is_refused(files: Files) -> None:
     """The keys are those that podman 4.3.1 has printed."""
     found = files.read([PODMAN])
     container = found.container

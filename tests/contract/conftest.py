@@ -12,6 +12,7 @@ from nri.testing.plugin import Plugin
 from tests.rig.brief import CI
 from tests.rig.embedded import forked, plugins
 from tests.rig.simulation import simulate
+from tests.rig.waiting import LIMIT
 
 __all__ = ["plugins", "simulate"]
 
@@ -20,8 +21,8 @@ __all__ = ["plugins", "simulate"]
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forks plugins off, and waits longer than a slow machine needs for the end of one."""
     monkeypatch.setattr(starts, "spawn", forked)
-    monkeypatch.setattr(ending, "END", 60)
-    monkeypatch.setattr(ending, "CONNECT", 60)
+    monkeypatch.setattr(ending, "END", LIMIT)
+    monkeypatch.setattr(ending, "CONNECT", LIMIT)
 
 
 @pytest.fixture(autouse=True)

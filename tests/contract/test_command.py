@@ -87,7 +87,7 @@ def test_the_command_plays_the_container_of_a_file(plugins: Plugins, simulate: S
     assert simulate.json(*words, "-container", tmp_path / "pod.yaml")[0] == 0
 
 
-def test_what_cannot_be_started(simulate: Simulate, tmp_path: Path) -> None:
+def test_what_cannot_be_started_is_refused_by_name(simulate: Simulate, tmp_path: Path) -> None:
     path = tmp_path / "10-a"
     path.write_text("#!/nowhere/interpreter\n")
     path.chmod(0o755)

@@ -49,21 +49,21 @@ def external(plugins: Plugins, source: str, otherwise: str = "sys.exit(1)") -> R
     return judge(External(Path(f"{path}.sock"), partial(detached, path)), patient())
 
 
-def test_a_plugin_that_connects_by_itself(plugins: Plugins) -> None:
+def test_a_plugin_that_connects_by_itself_keeps_all_rules(plugins: Plugins) -> None:
     report = external(plugins, sound())
     assert named(report) == []
     assert of(report, "valid-name").result is of(report, "starts-before-runtime").result is Result.HOLDS
     assert not any(note.subject == "SIGTERM" for note in report.notes)
 
 
-def test_a_plugin_that_connects_by_itself_with_a_name_that_is_none(plugins: Plugins) -> None:
+def test_a_plugin_that_connects_by_itself_is_named_if_its_name_is_none(plugins: Plugins) -> None:
     ask = 'plugin.ask("RegisterPlugin", api.RegisterPluginRequest(plugin_name="a", plugin_idx="1").SerializeToString())'
     run = f"plugin = raw.RawPlugin(answer)\n{ask}\nwhile plugin.serve(): pass"
     assert named(external(plugins, sound(run=run))) == ["valid-name"]
 
 
 @pytest.mark.ci
-def test_a_plugin_that_connects_by_itself_and_does_not_join_again(
+def test_a_plugin_that_connects_by_itself_ends_or_joins_again(
     plugins: Plugins, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ending, "END", 0.2)
@@ -93,7 +93,7 @@ TRIED = """with open(sys.argv[0] + ".tried", "w") as says: says.write("no socket
 
 
 @pytest.mark.usefixtures("tried")
-def test_a_plugin_that_waits_for_the_socket(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_may_wait_for_the_socket(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(Fifo(plugins.path / "10-a.there")) as there:
 
         @contextmanager
@@ -108,7 +108,9 @@ def test_a_plugin_that_waits_for_the_socket(plugins: Plugins, monkeypatch: pytes
 
 
 @pytest.mark.usefixtures("tried")
-def test_a_plugin_that_gives_up_without_an_end(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_that_finds_no_socket_ends_or_connects_later(
+    plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ending, "CONNECT", 0.1)
     report = external(plugins, sound(), TRIED + "signal.pause()")
     assert named(report) == ["starts-before-runtime"]
@@ -137,7 +139,7 @@ def test_the_fixture_judges_a_class_and_a_file(nri_runtime: Node, tmp_path: Path
     assert (report.plugin, report.failures, report.flavour.nri) == ("20-file", [], nri_runtime.played.nri)
 
 
-def test_a_plugin_that_starts_but_once_or_never_connects(plugins: Plugins) -> None:
+def test_a_plugin_that_starts_but_once_or_never_connects_does_not_register(plugins: Plugins) -> None:
     """It keeps a file that it does not take when it starts again."""
     once = "os.close(os.open(sys.argv[0] + '.once', os.O_CREAT | os.O_EXCL))\n" + RUN
     report = external(plugins, sound(run=once))
@@ -168,7 +170,7 @@ def test_a_go_plugin_that_waits_for_its_own_updates() -> None:
 
 @pytest.mark.usefixtures("executed")
 @pytest.mark.ci
-def test_a_go_plugin_that_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_go_plugin_that_stays_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ending, "END", 0.05)
     assert named(judge(go("broken", "ends-with-connection"), patient())) == ["ends-with-connection"]
 

@@ -71,7 +71,9 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("adjust", "runtime", "rule", "came"), few(CHANGES))
-def test_what_becomes_of_a_change(plugins: Plugins, adjust: str, runtime: str, rule: str, came: str) -> None:
+def test_a_change_is_judged_as_its_runtime_takes_it(
+    plugins: Plugins, adjust: str, runtime: str, rule: str, came: str
+) -> None:
     report = judged(plugins, sound(ADJUST.format(adjust)), patient(FLAVOURS[runtime]))
     assert named(report) == [rule] * bool(rule)
     assert [verdict.came[: len(came)] for verdict in report.failures] == [came] * bool(rule)
@@ -87,7 +89,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("name", few(list(ANSWERS)))
-def test_what_is_no_answer_to_an_event(plugins: Plugins, name: str) -> None:
+def test_what_is_no_answer_to_an_event_is_named(plugins: Plugins, name: str) -> None:
     report = judged(plugins, sound(ANSWERS[name]), patient(FLAVOURS["containerd/2.0.14"]))
     assert named(report) == ["answers-events"]
     assert of(report, "large-message").came == "the plugin has failed at the usual events"
@@ -154,7 +156,7 @@ def test_a_plugin_that_fails_at_the_usual_events_is_judged_by_no_other_rule(plug
         assert of(report, rule).came == "the plugin has failed at the usual events"
 
 
-def test_a_plugin_that_is_not_told_of_the_end_of_pods(plugins: Plugins) -> None:
+def test_a_plugin_that_is_not_told_of_the_end_of_pods_is_not_judged_by_it(plugins: Plugins) -> None:
     configure = 'if method == "Configure": return api.ConfigureResponse(events=1).SerializeToString()'
     verdict = of(judged(plugins, sound(configure), patient(FLAVOURS[WITH_CRIO])), "lets-pods-stop")
     assert (verdict.result, verdict.came) == (Result.DOES_NOT_APPLY, "the plugin is not subscribed to the events")
@@ -187,7 +189,7 @@ def test_notes_fail_no_test(plugins: Plugins) -> None:
 # ---- time, and the end
 
 
-def test_a_plugin_that_does_not_register(plugins: Plugins) -> None:
+def test_a_plugin_that_does_not_register_is_named(plugins: Plugins) -> None:
     report = judged(plugins, sound(run="sys.exit(5)"))
     assert named(report) == ["registers"]
     assert report.failures[0].came == "the plugin has ended with exit code 5"
@@ -196,7 +198,7 @@ def test_a_plugin_that_does_not_register(plugins: Plugins) -> None:
     assert named(judged(plugins, sound(run="signal.pause()"), late)) == ["registers"]
 
 
-def test_a_plugin_that_registers_too_late(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_that_registers_too_late_is_named(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its registration comes, as from a machine where it hardly runs, when a runtime has given it up."""
     clock = chain([0], repeat(100))
     monkeypatch.setattr(joining, "time", SimpleNamespace(monotonic=lambda: next(clock)))
@@ -205,7 +207,7 @@ def test_a_plugin_that_registers_too_late(plugins: Plugins, monkeypatch: pytest.
     assert report.failures[0].came == "RegisterPlugin after 100.0 s"
 
 
-def test_a_plugin_that_does_not_answer(plugins: Plugins) -> None:
+def test_a_plugin_that_does_not_answer_is_named(plugins: Plugins) -> None:
     """A slow machine makes more answers late, which the same rule reports."""
     never = 'if method == "StartContainer": return None'
     report = judged(plugins, sound(never), replace(patient(), request_timeout=0.2))
@@ -214,12 +216,12 @@ def test_a_plugin_that_does_not_answer(plugins: Plugins) -> None:
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("method", ["StartContainer", "Synchronize"])
-def test_a_plugin_that_waits_for_its_own_updates(plugins: Plugins, method: str) -> None:
+def test_a_plugin_that_waits_for_its_own_updates_is_named(plugins: Plugins, method: str) -> None:
     waits = f'if method == "{method}": plugin.call("UpdateContainers", {WANTED})'
     assert named(judged(plugins, sound(waits))) == ["updates-do-not-block"]
 
 
-def test_a_plugin_that_does_not_wait_for_its_updates(plugins: Plugins) -> None:
+def test_a_plugin_may_update_containers_without_waiting_for_the_answer(plugins: Plugins) -> None:
     asks = f'if method == "StartContainer": plugin.ask("UpdateContainers", {WANTED})'
     report = judged(plugins, sound(asks))
     assert named(report) == []
@@ -264,7 +266,7 @@ def test_what_a_plugin_has_started_does_not_stay(plugins: Plugins, tmp_path: Pat
 
 
 @pytest.mark.usefixtures("played_to_the_end")
-def test_a_plugin_that_stays(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_that_stays_is_named(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ending, "END", 0.05)
     stays = "raw.run(answer)\nsignal.pause()"
     (failure,) = judged(plugins, sound(run=stays)).failures

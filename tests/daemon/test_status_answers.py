@@ -22,6 +22,7 @@ from v010_adapter.monitoring.endpoints import Endpoints
 from v010_adapter.monitoring.sanitize import MAX_SHOWN, bounded
 from v010_adapter.monitoring.status import StatusSocket
 
+from ..rig.clock import Clock
 from ..rig.loop import SteppedLoop
 from ..rig.machine import listening
 from ..rig.waiting import LIMIT, limit
@@ -40,13 +41,14 @@ def wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Runs the command with a clock of its own, in front of adapters that tell one thing after the other."""
 
     def run(*told: list[dict[str, Any]], seconds: str = "10") -> tuple[int, float]:
-        now, looks = [0.0], iter(told)
-        monkeypatch.setattr(time, "monotonic", lambda: now[0])
-        monkeypatch.setattr(time, "sleep", lambda pause: now.__setitem__(0, now[0] + pause))
+        clock, looks = Clock(), iter(told)
+        begun = clock.now
+        monkeypatch.setattr(time, "monotonic", clock)
+        monkeypatch.setattr(time, "sleep", lambda pause: setattr(clock, "now", clock.now + pause))
         last: list[list[dict[str, Any]]] = [[]]
         monkeypatch.setattr(status, "ask", lambda *_: last.__setitem__(0, next(looks, last[0])) or last[0])
         code = cli.main(["status", "-directory", str(tmp_path), "-wait", seconds, "-o", "json"])
-        return code, now[0]
+        return code, clock.now - begun
 
     return run
 

@@ -1,0 +1,1 @@
+"""What is released: wheels, chart, and the interpreter of the command."""

@@ -1,0 +1,1 @@
+"""Pods on real runtimes, which are built here: `make e2e`."""

@@ -26,7 +26,7 @@ from nri.holding.keeper import run as run_keeper
 
 from ..rig.brief import CI
 from ..rig.processes import gone
-from ..rig.waiting import LIMIT, running, until
+from ..rig.waiting import LIMIT, limit, running, until
 from .oci import Container, OciRuntime
 
 FOR_EVER = 90.0
@@ -96,7 +96,8 @@ def test_the_limit_ends_a_hold_by_its_policy(oci: OciRuntime, holds: Holds, on_f
     container = oci.create()
     held = hold(holds, container, 0.2, on_failure)
     code, _ = container.start().ended()
-    select.select([holds], [], [], LIMIT)
+    with limit("the end of the hold"):
+        select.select([holds], [], [])
     if on_failure == "fail":
         assert (held.end, code != 0, container.has_run) == (HoldEnd.REFUSED, True, 0)
     else:

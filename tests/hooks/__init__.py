@@ -1,0 +1,1 @@
+"""Hook files, which containers get them, and what is injected."""

@@ -10,13 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from v010_adapter.base.loop import READ, Loop
+from v010_adapter.base.loop import READ
 from v010_adapter.events.hooks import HookBridge
 from v010_adapter.hooks.directory import Directories
 from v010_adapter.hooks.match import Matcher
 from v010_adapter.host import trust
 from v010_adapter.settings import HooksSettings
 
+from ..rig.loop import SteppedLoop
 from ..rig.waiting import tick
 
 PROGRAM = "/bin/sh"
@@ -148,7 +149,7 @@ class Scene:
         self.BAD(*expected[:-1], f"{expected[-1]}; the last good version stays in force")
 
 
-class Watching(Loop):
+class Watching(SteppedLoop):
     """A loop that goes turn by turn and says what it watches."""
 
     def __init__(self) -> None:

@@ -131,7 +131,9 @@ def test_hooks_come_in_the_order_of_their_names_lower_cased_as_go_does() -> None
 
 
 @pytest.mark.parametrize(("content", "letters", "placeholders"), FILES.values(), ids=FILES)
-def test_a_file_of_another_project(content: dict[str, Any], letters: str, placeholders: list[str]) -> None:
+def test_a_file_of_another_project_matches_its_containers_and_its_template_is_named(
+    content: dict[str, Any], letters: str, placeholders: list[str]
+) -> None:
     """Which containers get the hook, and what `check` says of the file and of its template."""
     text = json.dumps(installed(content)).encode()
     matcher = Matcher([NamedHook("x.json", "", parse(text, precreate=True))])

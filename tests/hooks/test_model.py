@@ -76,7 +76,7 @@ GOOD_OLD: dict[str, When] = {
 GOOD |= {members: (old(members), hook(when=when._replace(any_of=True))) for members, when in GOOD_OLD.items()}
 
 
-def test_good_files() -> None:
+def test_good_files_are_read() -> None:
     for what, (text, expected) in GOOD.items():
         assert parse(text) == expected, what
 

@@ -31,8 +31,6 @@ class Daemon:
 
     def __init__(self, *places: Path) -> None:
         self.loop = Watching()
-        self.time = 0.0
-        self.loop.time = lambda: self.time
         self.directories = unread(*places, now=later)
         self.hooks = HookReader(self.loop, self.directories)
         self.hooks.start()
@@ -47,7 +45,7 @@ class Daemon:
         self.loop.turn()
         self.loop.turn()
         assert not self.loop.watched, "the pause is not over"
-        self.time += PAUSE
+        self.loop.now += PAUSE
         self.loop.turn()
 
 

@@ -334,7 +334,7 @@ ANNOTATIONS = {
 
 
 @pytest.mark.parametrize(("container", "pod", "when", "matched", "code", "hint"), ANNOTATIONS.values(), ids=ANNOTATIONS)
-def test_annotations_that_are_not_known(
+def test_annotations_that_are_not_known_leave_a_hook_undecided(
     node: Matched, container: object, pod: object, when: object, matched: bool | None, code: int, hint: str
 ) -> None:
     node.hook("x.json", when={"annotations": when})

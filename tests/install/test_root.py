@@ -70,7 +70,7 @@ LEADS = [
 ]
 
 
-def test_where_a_path_below_a_root_leads(tmp_path: Path) -> None:
+def test_a_path_below_a_root_leads_where_a_chroot_would_lead(tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
     for name, target in LINKS.items():
         (tmp_path / name).symlink_to(target)

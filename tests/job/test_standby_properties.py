@@ -76,7 +76,7 @@ STEPS: list[Callable[[Life], object]] = [
 
 @given(st.lists(st.sampled_from(STEPS), min_size=200, max_size=200))
 @settings(max_examples=100)
-def test_in_any_order(steps: list[Callable[[Life], object]]) -> None:
+def test_nothing_is_forgotten_in_any_order(steps: list[Callable[[Life], object]]) -> None:
     with pytest.MonkeyPatch.context() as patch, closing(SteppedLoop()) as loop:
         life = Life(loop)
         patch.setattr(standby, "Process", life.start)

@@ -114,7 +114,7 @@ LATE_ONES = {
 
 
 @pytest.mark.parametrize("name", [*SCENARIOS, *LATE_ONES])
-def test_scenario(name: str, player: Player) -> None:
+def test_what_a_scenario_says_happens(name: str, player: Player) -> None:
     player.play((SCENARIOS | LATE_ONES)[name])
 
 
@@ -145,7 +145,7 @@ TIMES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", TIMES)
-def test_times(name: str, node: Node, player: Player) -> None:
+def test_the_time_of_a_run_is_counted_once_by_its_outcome(name: str, node: Node, player: Player) -> None:
     steps, expected = TIMES[name]
     player.play(steps)
     accounts = node.serving.runner.accounts

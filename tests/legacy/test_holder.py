@@ -16,7 +16,6 @@ from nri import HoldEnd, api
 from nri.holding import evidence
 from nri.holding.evidence import Missing, NotHeld
 from nri.holding.holds import Holds
-from v010_adapter.base.loop import Loop
 from v010_adapter.events.holder import END, RETRY, Holder, WatchedHolds
 from v010_adapter.legacy.request import Target
 from v010_adapter.monitoring.trace import UNTRACED
@@ -28,7 +27,7 @@ from ..rig.waiting import limit
 
 @pytest.mark.parametrize(("left", "wait"), [(-1.0, 0.05), (0.0, 0.05), (0.2, 0.2), (1.5, 0.5)])
 def test_the_keeper_has_until_the_answer_is_due_but_not_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: float, wait: float
+    tmp_path: Path, loop: SteppedLoop, monkeypatch: pytest.MonkeyPatch, left: float, wait: float
 ) -> None:
     waits = []
 
@@ -37,11 +36,9 @@ def test_the_keeper_has_until_the_answer_is_due_but_not_long(
         raise NotHeld(Missing.NO_KEEPER)
 
     monkeypatch.setattr(Holds, "hold", hold)
-    loop = Loop()
-    monkeypatch.setattr(loop, "time", lambda: 100.0)
     holder = Holder(loop, LegacySettings(), str(tmp_path))
     target = Target("c1", "p1", 1, api.Container(id="c1"), api.PodSandbox(id="p1"))
-    due = 100.0 + left
+    due = loop.now + left
     assert not holder.hold(target, "a", "b", due=due, must_finish=True, on_end=waits.append, trace=UNTRACED)
     assert waits == [pytest.approx(wait)]
     assert holder.missing == {Missing.NO_KEEPER: 1}

@@ -149,7 +149,7 @@ SCENARIOS = {
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_scenario(name: str, player: Player) -> None:
+def test_what_a_scenario_says_happens(name: str, player: Player) -> None:
     player.play(SCENARIOS[name])
 
 

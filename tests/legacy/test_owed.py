@@ -373,7 +373,7 @@ KNOWN = {
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_scenario(name: str, player: Player) -> None:
+def test_what_a_scenario_says_happens(name: str, player: Player) -> None:
     player.play(KNOWN[name])
 
 

@@ -31,7 +31,7 @@ LISTS = {
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_scenario(name: str, player: Player) -> None:
+def test_what_a_scenario_says_happens(name: str, player: Player) -> None:
     player.play(LISTS[name])
 
 

@@ -1,0 +1,1 @@
+"""What Prometheus and probes are told, and the server of these pages."""

@@ -17,6 +17,7 @@ from ..rig.embedded import patient
 from ..rig.interpreter import FIRST_LINE
 from ..rig.listeners import Receiver
 from ..rig.programs import Programs
+from ..rig.waiting import LIMIT
 
 PLUGIN = """{first_line}
 import logging, subprocess, sys
@@ -70,11 +71,11 @@ def test_lines_that_a_busy_syslog_did_not_take_follow_without_another_line(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last line of a traceback is the error."""
-    monkeypatch.setattr(output, "LAST_WAIT", 60.0)
+    monkeypatch.setattr(output, "LAST_WAIT", LIMIT)
     most = 3 * int(Path("/proc/sys/net/unix/max_dgram_qlen").read_text())
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
         receiver.bind(str(short_path / "log"))
-        receiver.settimeout(60)
+        receiver.settimeout(LIMIT)
         print(*range(most), sep="\n", file=output._stream(Syslog(str(short_path / "log"), "10-x"), logging.INFO, 1))
         for number in range(most):
             assert receiver.recv(100).endswith(f"]: {number}".encode())

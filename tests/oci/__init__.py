@@ -1,0 +1,1 @@
+"""OCI specifications, and NRI's messages about them."""

@@ -1,0 +1,1 @@
+"""The records of what is owed, and the state directory that they lie in."""

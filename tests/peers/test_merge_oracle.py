@@ -276,7 +276,7 @@ TWICE: Fragment = {
 }
 
 
-def test_what_a_container_has_twice_and_what_an_answer_has_twice_or_removes_and_adds(adaptation: Peer) -> None:
+def test_what_is_there_twice_or_is_removed_and_added_is_merged_as_the_adaptation_does(adaptation: Peer) -> None:
     container = ParseDict({"id": "ctr", **TWICE}, api.Container())
     for pair in few([pair for family in ADJUSTMENT for pair in product(family, repeat=2)], 100):
         answer = api.CreateContainerResponse()

@@ -1,0 +1,1 @@
+"""A program that is started: its pipes and its end."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import subprocess
 
-from tests.rig.debian import missing
+from .debian import missing
+from .waiting import LIMIT
 
 OWN_MOUNTS = ("/usr/bin/env", "unshare", "--mount", "--propagation", "private")
 """Runs a command that may mount what it likes."""
@@ -15,7 +16,7 @@ OWN_MOUNTS = ("/usr/bin/env", "unshare", "--mount", "--propagation", "private")
 def refused() -> str:
     """Why that is not possible, or its mounts would not be those of the tests: both are so in a chroot."""
     enter = ("sh", "-c", 'nsenter --mount="/proc/$$/ns/mnt" test -e "$0"', __file__)
-    done = subprocess.run([*OWN_MOUNTS, *enter], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([*OWN_MOUNTS, *enter], capture_output=True, text=True, timeout=LIMIT, check=False)
     return done.stderr.strip() or ("the root directory is that of a chroot" if done.returncode else "")
 
 

@@ -63,7 +63,7 @@ class Loop(Protocol):
 class PlayedProgram:
     """A program that ends when it is told to."""
 
-    last_line = ending = ""
+    ending = ""
     stdout = b""
     """What it has printed so far."""
     max_stdout = 1 << 20

@@ -21,7 +21,7 @@ from .waiting import limit, running
 COLUMNS, LINES = 80, 24
 
 
-class Terminal(pyte.Screen):
+class Screen(pyte.Screen):
     """A screen that keeps the rows which are longer than it is wide."""
 
     def __init__(self, columns: int, lines: int) -> None:
@@ -43,11 +43,11 @@ class Terminal(pyte.Screen):
 class Shown:
     """A command at a terminal, and what has come from it."""
 
-    def __init__(self, process: subprocess.Popen[Any], ours: int, terminal: Terminal) -> None:
+    def __init__(self, process: subprocess.Popen[Any], ours: int, terminal: Screen) -> None:
         self.process, self.terminal = process, terminal
         self._ours, self._stream = ours, pyte.ByteStream(terminal)
 
-    def until(self, met: Callable[[list[str]], object] | None = None) -> Terminal:
+    def until(self, met: Callable[[list[str]], object] | None = None) -> Screen:
         """Shows what comes until the rows are as they should be, or until the command has ended."""
         with limit(lambda: f"the screen is {self.terminal.rows}"), suppress(OSError):  # the other end is closed
             while not (met and met(self.terminal.rows)):
@@ -64,12 +64,12 @@ def at_terminal(*words: str | Path, columns: int = COLUMNS, lines: int = LINES, 
     try:
         with running([COMMAND, *words], env=variables, stdin=theirs, stdout=theirs, stderr=theirs) as process:
             os.close(theirs)
-            yield Shown(process, ours, Terminal(columns, height or lines))
+            yield Shown(process, ours, Screen(columns, height or lines))
     finally:
         os.close(ours)
 
 
-def shown(*words: str | Path, columns: int = COLUMNS) -> Terminal:
+def shown(*words: str | Path, columns: int = COLUMNS) -> Screen:
     """Returns the terminal after the command has ended, with all rows."""
     with at_terminal(*words, columns=columns, height=200) as command:
         return command.until()

@@ -1,1 +1,1 @@
-"""Tests of the embedded runtime. `fixtures` has what other tests may use to launch plugins of their own."""
+"""Tests of the embedded runtime. `tests.rig.embedded` has what launches plugins."""
