@@ -222,19 +222,6 @@ def test_what_cannot_run_is_refused_before_any_work_at_each_event_of_a_plugin(ev
     assert reason_of_refusal(event, message) == "mounts: 100001 elements, at most 100000"
 
 
-def test_more_hooks_than_can_run_are_refused_before_any_work() -> None:
-    many = api.Hooks(create_runtime=[api.Hook()] * 100_001)
-    message = api.CreateContainerRequest(container=api.Container(id="c", hooks=many))
-    assert reason_of_refusal("CreateContainer", message) == "hooks.create_runtime: 100001 elements, at most 100000"
-
-
-def test_requested_resources_that_cannot_be_are_refused_before_any_work() -> None:
-    many = api.LinuxResources(hugepage_limits=[api.HugepageLimit()] * 100_001)
-    message = api.UpdateContainerRequest(container=api.Container(id="c"), linux_resources=many)
-    reason = reason_of_refusal("UpdateContainer", message)
-    assert reason == "linux.resources.hugepage_limits: 100001 elements, at most 100000"
-
-
 def reason_of_refusal(event: str, message: Any) -> str:
     """Returns why a plugin with `events` does not run, after few steps; empty if it runs."""
     loop, errors = Loop(), list[str]()

@@ -102,7 +102,7 @@ def test_the_wire_does_no_input_and_no_output() -> None:
             assert not {name.partition(".")[0] for name in imported(module)} & INPUT_AND_OUTPUT, module
 
 
-LOADS = "import nri", "from nri import *; import nri.wire, nri.testing.node"
+LOADS = "import nri.wire; from nri import run, serve", "from nri import *; import nri.wire, nri.testing.node"
 
 
 @pytest.mark.parametrize("code", LOADS)
@@ -119,6 +119,7 @@ def test_the_stub_loads_its_own_modules_and_protobuf_alone(code: str) -> None:
     others = {name for name in found if name.partition(".")[0] not in {*sys.stdlib_module_names, "nri"}}
     assert {".".join(name.split(".")[:2]) for name in others} == {"google", "google._upb", "google.protobuf"}
     assert "nri.stub" in found
+    assert code != LOADS[0] or not {"asyncio", "socket", "argparse", "inspect", "signal"} & found
 
 
 # tests

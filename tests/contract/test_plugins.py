@@ -17,7 +17,6 @@ from nri.testing.contract import External, Launched, Report, Result, Running, en
 from nri.testing.launch import PluginFile
 from nri.testing.node import Node
 from tests.peers.harness import require
-from tests.rig.brief import few
 from tests.rig.embedded import ROOT, Plugins, detached, patient
 from tests.rig.interpreter import PYTHON
 from tests.rig.programs import Fifo, Programs
@@ -155,24 +154,6 @@ def test_a_plugin_that_starts_but_once_or_never_connects_does_not_register(plugi
 
 def go(name: str, base: str) -> Launched:
     return Launched(PluginFile(require(name), "10", base))
-
-
-@pytest.mark.usefixtures("executed")
-@pytest.mark.parametrize("rule", few(["", "sparse-messages", "merges"], 1))
-def test_a_broken_go_plugin_is_named_by_its_rule_alone(rule: str) -> None:
-    assert named(judge(go("broken", rule or "none"), patient())) == [rule] * bool(rule)
-
-
-@pytest.mark.usefixtures("executed", "impatient")
-def test_a_go_plugin_that_waits_for_its_own_updates() -> None:
-    assert named(judge(go("broken", "updates-do-not-block"), patient())) == ["updates-do-not-block"]
-
-
-@pytest.mark.usefixtures("executed")
-@pytest.mark.ci
-def test_a_go_plugin_that_stays_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ending, "END", 0.05)
-    assert named(judge(go("broken", "ends-with-connection"), patient())) == ["ends-with-connection"]
 
 
 @pytest.mark.usefixtures("executed")

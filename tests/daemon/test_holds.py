@@ -25,7 +25,6 @@ from ..rig.waiting import LIMIT
 from .conftest import Ask
 
 AT_ONCE = {"holdAfter": 0}
-FAILS = 'echo \'{"error": "broken"}\''
 
 Make = Callable[..., Created]
 Begin = Callable[..., tuple[Daemon, Gate, Created]]
@@ -52,10 +51,8 @@ def created() -> Iterator[Make]:
 def begun(node: Machine, created: Make) -> Begin:
     """Launches a daemon, and starts a container, which is held for the plugin `slow`."""
 
-    def begin(when: str = "", then: str = "") -> tuple[Daemon, Gate, Created]:
+    def begin(when: str = "") -> tuple[Daemon, Gate, Created]:
         gate = node.slow(when=when)
-        if then:
-            node.plugin("slow", f"read -r line; {gate.script}; {then}")
         node.configure("slow")
         daemon = node.launch(AT_ONCE)
         container = created(daemon)
@@ -87,16 +84,6 @@ def test_a_container_waits_for_its_plugin_and_others_do_not(begun: Begin, create
     gate.let_on()
     assert first.runs()
     daemon.logged("INFO create of container default/web/c1 (c1): after it was held for", "it starts")
-
-
-def test_a_plugin_that_fails_refuses_its_container(begun: Begin) -> None:
-    daemon, gate, first = begun(then=FAILS)
-    gate.let_on()
-    assert not first.runs()
-    daemon.logged("ERROR create of container default/web/c1 (c1): plugin: slow: broken")
-    daemon.logged(
-        "WARNING create of container default/web/c1 (c1): after it was held for", "it is refused: plugin: slow"
-    )
 
 
 @pytest.mark.deadline

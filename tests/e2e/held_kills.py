@@ -13,13 +13,13 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from random import Random
 from threading import Event, Thread
 
 from tests.e2e.around_holds import Timed, say
-from tests.e2e.at_once import has_started, moment
 from tests.e2e.held import HELD
 from tests.e2e.launched import Launched, Syslog
 from tests.e2e.pod import STATE, Cri, until
@@ -158,6 +158,17 @@ def play(cri: Cri, syslog: Syslog, program: Path) -> Iterator[str]:
         service.stop()
         syslog.lines += [f"<6>{line}" for line in adapter.lines()]
     say(f"{FORM}, {POLICY}, {KILLS} kills: {dict(count)}; the longest start took {longest:.2f} s, limit {LIMIT} s")
+
+
+def has_started(log: Path) -> bool:
+    return log.exists() and "started" in log.read_text()
+
+
+def moment(log: Path) -> float:
+    """Returns when a container's program has written its first line."""
+    stamp = log.read_text().split()[0]
+    whole, _, rest = stamp.partition(".")
+    return datetime.fromisoformat(f"{whole}+00:00").timestamp() + float("0." + rest.rstrip("Z").split("+")[0])
 
 
 def _judge(name: str, id_: str, log: Path, *, held: bool, count: Counter[str]) -> Iterator[str]:

@@ -24,7 +24,7 @@ ONLY = {
     "held": (OLDEST, NEWEST, f"{NEWEST}-crun", *CRIOS, *(f"{crio}-crun" for crio in CRIOS)),
     "around-holds": (OLDEST, NEWEST, *CRIOS),
     "holding": (OLDEST, NEWEST, f"{NEWEST}-crun", *CRIOS, *(f"{crio}-crun" for crio in CRIOS)),
-    **dict.fromkeys(("at-once", "held-kills", "docker"), ()),
+    **dict.fromkeys(("held-kills", "docker"), ()),
 }
 """The setups that are tried with these runtimes only."""
 IMAGES = {IMAGE: STATE / "image.tar", UNHURRIED: STATE / "unhurried.tar"}

@@ -21,7 +21,6 @@ from typing import NamedTuple
 from tests.e2e import (
     adjusting,
     around_holds,
-    at_once,
     bounded_hooks,
     build,
     docker,
@@ -57,7 +56,6 @@ SETUPS = {
     "hooks": hooks.HOOKS,
     "held": held.CONF,
     "around-holds": held.CONF,
-    "at-once": at_once.CONF,
     "held-kills": held_kills.CONF,
     "holding": holding.PLUGIN,
     "traced": tracing.CONF,
@@ -251,11 +249,6 @@ RUNS = {
         lambda _: held.prepare(install_legacy),
         launched(held.SETTINGS, around_holds.play),
         lambda _: around_holds.EXPECTED,
-    ),
-    "at-once": Run(
-        f"{at_once.PODS} pods at once, whose plugin takes a second",
-        lambda _: None,
-        lambda runtime, syslog: at_once.play(runtime, ADAPTER, syslog),
     ),
     "held-kills": Run(
         f"{held_kills.KILLS} kills of an adapter that holds containers",

@@ -5,7 +5,6 @@ Here every container counts as large.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import resource
@@ -25,7 +24,6 @@ from v010_adapter.oci import sizes, spec
 from v010_adapter.programs import apart
 from v010_adapter.programs.children import children
 
-from ..rig import processes
 from ..rig.node import Answer, Node, a_container, a_pod, configured, creating, saying
 
 DUE = 2 - RESERVE
@@ -212,17 +210,3 @@ def test_a_result_that_a_child_process_cannot_write_is_no_result(node: Node) -> 
 
     made = Answer(apart.computed(node.loop, computed, node.loop.time() + 10, "a container"))
     assert outcome(node, made) == "a container: the process that looks at it cannot write its result"
-
-
-@pytest.mark.parametrize("call", ["memfd_create", "fork", "pidfd_open", "watch"])
-def test_where_no_process_can_be_made_or_watched_nothing_is_left(
-    node: Node, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
-    before = processes.open_descriptors()
-    of: dict[str, Any] = {"fork": children, "watch": node.loop}
-    with monkeypatch.context() as patched:
-        patched.setattr(of.get(call, os), call, Mock(side_effect=BlockingIOError(errno.EAGAIN, "no more")))
-        made = Answer(apart.computed(node.loop, signal.pause, node.loop.time() + 1, "a container"))
-    assert made.outcome == "a container: no process: no more"
-    assert processes.open_descriptors() <= before
-    assert not processes.children()

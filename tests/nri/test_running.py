@@ -25,8 +25,8 @@ from ..rig.processes import open_descriptors
 from ..rig.trunk import End, plugin
 from ..rig.waiting import LIMIT, limit
 from .host import Host, awaited, hosted, logged
-from .test_serving import ROOT
 
+ROOT = Path(__file__).parents[2] / "adapter"
 ENVIRONMENT = {"NRI_PLUGIN_NAME": "env", "NRI_PLUGIN_IDX": "42", "NRI_PLUGIN_SOCKET": "3"}
 
 WHO: list[tuple[str, str, dict[str, str], str, Identity]] = [

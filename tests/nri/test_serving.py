@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import re
-import subprocess
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
 from math import inf
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -160,9 +157,6 @@ async def test_run_names_late_handlers_and_runs_coroutines(host: Host, caplog: p
     assert len(re.findall(r"start_container has taken [\d.]+ s, longer than the runtime waits", caplog.text)) == 2
 
 
-ROOT = Path(__file__).parents[2] / "adapter"
-
-
 class Joined(Plugin):
     """A plugin that says when updates can be asked for."""
 
@@ -236,17 +230,5 @@ async def test_updates_that_are_asked_for_while_the_connection_is_lost_fail(host
         await asking
 
 
-def modules(code: str) -> set[str]:
-    """What is loaded when this has run."""
-    words = [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}; print(*sys.modules)"]
-    return set(subprocess.run(words, capture_output=True, text=True, check=True).stdout.split())
-
-
 def test_each_public_name_is_there() -> None:
     assert all(getattr(nri, name) for name in nri.__all__)
-
-
-def test_the_stub_imports_protobuf_and_the_standard_library_alone_and_no_asyncio() -> None:
-    found = modules("import nri.wire; from nri import run, serve") - modules("import logging")
-    assert {name.partition(".")[0] for name in found} - sys.stdlib_module_names == {"nri", "google"}
-    assert not {"asyncio", "socket", "argparse", "inspect", "signal"} & found

@@ -327,16 +327,6 @@ def test_who_joins_on_a_full_disk_without_a_reserve_is_told_that_it_is_full(
         assert turns_file.obstacle(str(life.state)) == f"{life.state}: No space left on device"
 
 
-def test_deletes_that_ran_on_a_full_disk_do_not_run_again_after_a_kill(start: Start) -> None:
-    life = start()
-    for entry in (A, B):
-        life.ledger.add(target("c1"), entry)
-    with full():
-        for entry in life.ledger.begin_deletes("c1"):
-            life.ledger.end_delete("c1", entry)
-    assert after_a_kill(start) == {}
-
-
 def test_a_state_directory_that_could_not_be_opened_is_used_as_soon_as_it_can_be(start: Start, state: Path) -> None:
     before = start()
     for id_ in ("ends", "lasts"):

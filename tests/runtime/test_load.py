@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import sys
-from functools import partial
 from itertools import cycle
 from pathlib import Path
 from subprocess import PIPE
@@ -22,8 +21,6 @@ from nri.testing.node import Node
 from nri.testing.recorded import life
 from tests.rig.command import Terminal
 from v010_adapter.cli import terminal
-from v010_adapter.cli.simulate import command
-from v010_adapter.cli.simulate.play import Play
 
 from ..rig.embedded import Plugins, serves
 from ..rig.processes import NO_PROCESS
@@ -414,24 +411,6 @@ def test_a_threshold_is_one(simulate: Simulate) -> None:
     for threshold, exceeded in (("60s", False), ("0.01us", True)):
         code, out = simulate.text("-plugin", plugin, "-pods", 3, "-max-p99", threshold)
         assert (code, f"PROBLEM: {NAME} CreateContainer: p99 is " in out) == (exceeded, exceeded)
-
-
-def test_a_plugin_that_hangs_is_a_problem(simulate: Simulate, plugins: Plugins, hasty: None) -> None:
-    code, out = simulate.text("-plugin", plugins.write(NAME, HANGS), "-pods", 20)
-    assert (code, out.splitlines()[-1]) == (1, f"PROBLEM: plugin {NAME} was dropped: {LATE}")
-
-
-@pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch, patience: None) -> None:
-    """Lets `simulate` wait a short time for the answers to events alone."""
-    patient = cast(Any, command).Play
-
-    def made(*options: Any) -> Play:
-        found: Play = patient(*options)
-        found.load = partial(found.load, timeout=0.1)  # type: ignore[method-assign]
-        return found
-
-    monkeypatch.setattr(command, "Play", made)
 
 
 def test_a_plugin_that_does_not_start_is_a_problem(simulate: Simulate) -> None:
