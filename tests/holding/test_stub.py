@@ -8,6 +8,7 @@ import fcntl
 import os
 import resource
 import select
+import shlex
 import signal
 import socket
 import stat
@@ -516,7 +517,8 @@ def test_a_keeper_without_enough_descriptors_ends_and_the_next_one_takes_over(
     keeper = holds.keeper
     os.kill(keeper, signal.SIGKILL)
     gone(keeper)
-    narrow = Programs(tmp_path).write("python", f'#!/bin/sh\nulimit -n {descriptors}\nexec {sys.executable} "$@"\n')
+    limited = f'ulimit -n {descriptors}; exec {shlex.quote(sys.executable)} "$@"'
+    narrow = Programs(tmp_path).write("python", f"#!/bin/sh\n{limited}\n")
     with monkeypatch.context() as patch:
         patch.setattr(sys, "executable", str(narrow))
         with pytest.raises(NotHeld, match=Missing.NO_KEEPER.value):

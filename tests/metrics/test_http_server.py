@@ -198,7 +198,7 @@ def test_without_a_descriptor_for_one_more_the_loop_rests(connect: Connect, loop
 
 
 @pytest.fixture
-def asked(loop: SteppedLoop, tmp_path: Path) -> Iterator[Callable[[], bytes]]:
+def asked(loop: SteppedLoop, short_path: Path) -> Iterator[Callable[[], bytes]]:
     """Asks a server for a page that cannot be made at first."""
     faults = [OSError(errno.ELOOP, os.strerror(errno.ELOOP))]
 
@@ -208,7 +208,7 @@ def asked(loop: SteppedLoop, tmp_path: Path) -> Iterator[Callable[[], bytes]]:
                 raise faults.pop()
             self.answer(client, b"told")
 
-    path = str(tmp_path / "told.sock")
+    path = str(short_path / "told.sock")
     server = Told(loop, listening_socket(socket.AF_UNIX, path), path)
 
     def ask() -> bytes:
@@ -231,15 +231,15 @@ def test_a_client_without_an_answer_is_disconnected_and_the_next_one_is_answered
 
 
 def test_a_client_whom_epoll_does_not_take_keeps_no_descriptor_and_later_ones_are_answered(
-    connect: Connect, loop: SteppedLoop, monkeypatch: pytest.MonkeyPatch
+    connect: Connect, loop: SteppedLoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """epoll has a limit for each user (fs.epoll.max_user_watches)."""
-    client = connect()
+    connect()
     before = open_descriptors()
     watch = Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     with socket.socket(socket.AF_UNIX) as refused, monkeypatch.context() as full:
         full.setattr(Loop, "watch", watch)
-        sockets.connect(refused, client.socket.getpeername())
+        sockets.connect(refused, tmp_path / "http.sock")
         loop.until(lambda: watch.called, "nobody accepts")
         loop.advance(PAUSE)
     assert len(open_descriptors()) <= len(before)
