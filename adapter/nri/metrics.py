@@ -12,7 +12,7 @@ import time
 from functools import cache
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socket import AF_INET, AF_INET6
+from socket import AF_INET, AF_INET6, SHUT_RDWR
 from threading import Thread
 from typing import Any, NamedTuple
 
@@ -85,12 +85,14 @@ class Metrics:
             raise NRIError(f"metrics: {listen}: {getattr(error, 'strerror', None) or error}") from None
         self.port: int = self._server.server_address[1]
         """The port that is served."""
-        Thread(target=self._server.serve_forever, name="nri-metrics", daemon=True).start()
+        self._thread = Thread(target=self._server.serve, name="nri-metrics", daemon=True)
+        self._thread.start()
         log.info("metrics and probes at http://%s:%d", listen.rpartition(":")[0], self.port)
 
     def close(self) -> None:
         """Ends the server."""
-        self._server.shutdown()
+        self._server.end()
+        self._thread.join()
         self._server.server_close()
 
     # What the session tells
@@ -165,7 +167,7 @@ def _changes(reply: Any) -> list[tuple[str, int]]:
     return [(type_, number) for type_, number in counts.items() if number]
 
 
-def _server(listen: str, page: Any) -> ThreadingHTTPServer:
+def _server(listen: str, page: Any) -> Any:
     """Returns a server that listens. Raises OSError, and ValueError for an address without a port."""
     host, colon, port = listen.rpartition(":")
     if not colon:
@@ -187,12 +189,23 @@ def _server(listen: str, page: Any) -> ThreadingHTTPServer:
 
     class Server(ThreadingHTTPServer):
         address_family = AF_INET6 if host.startswith("[") else AF_INET
+        is_ending = False
+
+        def serve(self) -> None:
+            """Serves until `end`. It sleeps until a client comes; serve_forever wakes twice a second."""
+            while not self.is_ending:
+                self.handle_request()
+
+        def end(self) -> None:
+            self.is_ending = True
+            self.socket.shutdown(SHUT_RDWR)  # wakes `serve`
 
         def get_request(self) -> Any:
             try:
                 return super().get_request()
             except OSError:  # no descriptor or memory: the connection stays ready, and the thread would only try again
-                time.sleep(PAUSE)
+                if not self.is_ending:
+                    time.sleep(PAUSE)
                 raise
 
         def handle_error(self, request: Any, client_address: Any) -> None:

@@ -23,7 +23,7 @@ class Fifos:
     """
 
     def __init__(self, init: Waiting) -> None:
-        """Opens the container's directory and its process. Raises OSError if the directory has gone, or of NO_ROOM."""
+        """Opens the container's directory and process. Raises OSError: the directory has gone, or one of NO_ROOM."""
         self.init = init
         self.own = self.runtimes = self.process = self._written = self._reader = self._writer = -1
         self.directory = os.open(init.directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
