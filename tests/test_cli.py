@@ -28,7 +28,7 @@ from v010_adapter.daemon.daemon import Origin
 from v010_adapter.errors import ConfigError
 from v010_adapter.settings import Settings
 
-COMMAND = Path(sys.executable).with_name("v010-adapter")
+from .rig.daemon import COMMAND
 
 
 class Runs:

@@ -61,20 +61,6 @@ def test_the_demo_plays_the_life_of_a_pod_and_runs_every_plugin_once_per_create_
     assert create.outcome.adjust == adjustment(matched)
 
 
-def test_people_get_a_paragraph_for_each_event_of_which_the_adapter_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["demo"]) == 0
-    head, *events, end = re.sub(r" +\d+\.\d ms", " T ms", capsys.readouterr().out).split("\n\n")
-    assert (head, len(events)) == ("The life of a pod, with sample plugins and hooks under v010-adapter", 8)
-    assert "\n    request   create sandbox ed03050bc61d, " in events[1]
-    assert "\n    hook      by-annotation.json   no: no annotation matches " in events[2]
-    assert events[3].splitlines()[1:4] == [
-        "    request   create container ed8ad69bb328, cgroup /e2e/p1/ed8ad69bb328",
-        "    clearcfs T ms  cleared: …/cpu.max; was: 50000 100000; now: max 100000",
-        "    dump T ms  file: …/002-dump-create-container.json",
-    ]
-    assert end == "8 events, no problems\nIn full: v010-adapter demo -v. Next: README.md, Install it on a node.\n"
-
-
 def shown(capsys: pytest.CaptureFixture[str]) -> str:
     """Returns the whole output of a demo that fails."""
     assert cli.main(["demo", "-v"]) == 1

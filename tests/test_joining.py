@@ -1,8 +1,9 @@
-"""What an adapter makes of its runtime's Configure, and when it begins to serve after Synchronize."""
+"""What an adapter makes of its runtime's Configure, when it begins to serve, and what it says of late answers."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,14 @@ NO_ENDS = "Docker tells of the creation of containers only: legacy plugins run a
 NO_HOOKS = "hooks are off: Docker refuses containers with injected hooks (hooks.enabled)"
 
 
+def adapter_with(text: str, loop: SteppedLoop, file: str = "") -> Adapter:
+    return Adapter(loop, parse(text, "here")[0]._replace(file=file), [], "name", Link())
+
+
+def configure(adapter: Adapter, loop: SteppedLoop, **runtime: Any) -> None:
+    adapter.configure(api.ConfigureRequest(**runtime), Context("Configure", 2, loop.time, loop.time()))
+
+
 @pytest.mark.parametrize(
     ("name", "nri", "text", "notes", "logged"),
     [
@@ -35,9 +44,8 @@ def test_what_has_no_effect_with_a_runtime_is_told(
     loop: SteppedLoop, caplog: pytest.LogCaptureFixture, name: str, nri: str, text: str, notes: object, logged: object
 ) -> None:
     caplog.set_level("INFO")
-    adapter = Adapter(loop, parse(text, "here")[0], [], "name", Link())
-    request = api.ConfigureRequest(runtime_name=name, runtime_version="2.4.2", NRI_version=nri)
-    adapter.configure(request, Context("Configure", 2, loop.time, loop.time()))
+    adapter = adapter_with(text, loop)
+    configure(adapter, loop, runtime_name=name, runtime_version="2.4.2", NRI_version=nri)
     assert (adapter.describe()["notes"], caplog.messages) == (notes, logged)
 
 
@@ -47,12 +55,11 @@ def test_a_file_in_whose_place_the_runtime_has_sent_a_text_needs_no_restart(
     levels: list[str] = []
     monkeypatch.setattr(logs, "setup", lambda own: levels.append(own.level))
     file = tmp_path / "adapter.yaml"
-    adapter = Adapter(loop, parse("", "here")[0]._replace(file=str(file)), [], "name", Link())
+    adapter = adapter_with("", loop, file=str(file))
     assert adapter.describe()["notes"] == []
     file.touch()
     assert [note.partition(":")[0] for note in adapter.describe()["notes"]] == ["restart needed"]
-    request = api.ConfigureRequest(config="log: {level: debug}\nnone: 1")
-    adapter.configure(request, Context("Configure", 2, loop.time, loop.time()))
+    configure(adapter, loop, config="log: {level: debug}\nnone: 1")
     described = adapter.describe()
     assert (described["notes"], len(described["faults"]), levels) == ([], 1, ["debug"])
 
@@ -63,10 +70,9 @@ def test_it_begins_in_the_next_turn_of_the_loop_or_at_an_event_that_comes_before
 ) -> None:
     caplog.set_level("INFO")
     text = f"{{state: {{directory: {tmp_path}/state}}, hooks: {{enabled: false}}}}"
-    adapter = Adapter(loop, parse(text, "here")[0], [], "name", Link())
-    context = Context("Synchronize", 2, loop.time, loop.time())
-    adapter.configure(api.ConfigureRequest(runtime_name="containerd", runtime_version="2.4.2"), context)
-    adapter.synchronize(api.SynchronizeRequest(), context)
+    adapter = adapter_with(text, loop)
+    configure(adapter, loop, runtime_name="containerd", runtime_version="2.4.2")
+    adapter.synchronize(api.SynchronizeRequest(), Context("Synchronize", 2, loop.time, loop.time()))
     begun = "registered with containerd 2.4.2: 0 pods, 0 containers"
     assert begun not in caplog.messages
     if with_event:
@@ -77,3 +83,28 @@ def test_it_begins_in_the_next_turn_of_the_loop_or_at_an_event_that_comes_before
     assert caplog.messages.count(begun) == 1
     assert adapter._turns is not None
     kill(adapter._turns)
+
+
+def test_its_reserve_depends_on_whether_the_runtime_keeps_late_plugins(
+    loop: SteppedLoop,
+) -> None:
+    for nri, text, seconds in (
+        *(("v0.12.4", "", 0.1), ("v0.12.5", "", 0.1), ("v0.12.3", "", 0.25), ("", "", 0.25)),
+        *(("v0.12.3", "runtime: {reserve: 0}", 0), ("v0.12.5", "runtime: {reserve: 1.5}", 1.5)),
+        ("v0.12.5", "runtime: {reserve: auto}", 0.1),
+    ):
+        adapter = adapter_with(text, loop)
+        configure(adapter, loop, NRI_version=nri)
+        assert adapter.reserve == seconds, (nri, text)
+
+
+@pytest.mark.parametrize(("now", "lines"), [(1.9, 0), (2.1, 1)])
+def test_an_answer_behind_the_deadline_is_logged(
+    loop: SteppedLoop, now: float, lines: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    adapter = adapter_with("", loop)
+    loop.now = now
+    adapter.answered(Context("StartContainer", 2, loop.time, 0))
+    text = "StartContainer was answered after its deadline: the runtime may drop the adapter"
+    assert caplog.messages == [text] * lines
+    assert adapter.describe()["events"]["StartContainer"]["late"] == lines

@@ -1,7 +1,4 @@
-"""What the commands print of hostile names and texts in a locale of ASCII only: escapes, and no forged line.
-
-That all they print goes through what escapes it, is the subject of daemon/test_status_answers.py.
-"""
+"""What the commands print of hostile names and texts in a locale of ASCII only: escapes, and no forged line."""
 
 from __future__ import annotations
 

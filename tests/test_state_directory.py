@@ -58,11 +58,6 @@ def owned(state: Path) -> None:
     os.chown(own(state), NOBODY, 0)
 
 
-def opened(state: Path) -> None:
-    own(state).mkdir()
-    own(state).chmod(0o777)
-
-
 Prepare = Callable[[Path], object]
 PREPARED: dict[str, tuple[Prepare, str, bool]] = {
     # what somebody has prepared: why nothing is opened, and whether that holds with `trust: off` too
@@ -78,19 +73,8 @@ PREPARED: dict[str, tuple[Prepare, str, bool]] = {
         f"STATE: STATE belongs to user {NOBODY}",
         False,
     ),
-    "a directory that a user can write to by its access list": (
-        lambda state: set_acl(state, (USER, 7, NOBODY), (MASK, 7, 0)),
-        f"STATE: STATE is writable for user {NOBODY}",
-        False,
-    ),
     "a link": (lambda state: own(state).symlink_to(state.parent), "OWN: Not a directory", True),
-    "a file": (lambda state: own(state).touch(), "OWN: Not a directory", True),
     "a runtime's directory of another user": (owned, f"OWN: OWN belongs to user {NOBODY}", False),
-    "a runtime's directory that anybody can write to": (
-        opened,
-        "OWN: OWN is world-writable",
-        False,
-    ),
 }
 
 

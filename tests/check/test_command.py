@@ -16,7 +16,7 @@ from v010_adapter.cli.check import configuration
 from v010_adapter.cli.check.runtimes import LEAK
 
 from ..rig.users import unprivileged
-from .conftest import HOOK, REQUIRED, Checked
+from .conftest import HOOK, Checked
 
 
 @contextmanager
@@ -265,7 +265,6 @@ def test_it_says_that_an_installed_adapter_does_not_run_until_one_does(
     def told() -> list[str]:
         return [line for line in node() if "does not run" in line]
 
-    node.write("config.toml", REQUIRED)
     assert told() == [], "it is not installed"
     node.write("unit", "")
     assert told() == ["note the adapter is installed, and does not run: systemctl restart v010-adapter"]

@@ -139,9 +139,13 @@ def test_an_update_that_no_kernel_takes_fails_before_a_plugin_runs(node: Node, m
     monkeypatch.setattr(sizes, "MAX_ELEMENTS", 3)
     configured(node, "UpdateContainer", plugins="a", fail_create=True).plugins(a="answer")
     many = api.LinuxResources(unified={str(number): "1" for number in range(4)})
-    update = api.UpdateContainerRequest(pod=a_pod(), container=a_container("c1"), linux_resources=many)
-    refused = "plugin: a: linux.resources.unified: 4 elements, at most 3"
-    assert (outcome(node, node.handle("UpdateContainer", update)), node.runs) == (refused, [])
+    for container, resources, field in (
+        (a_container("c1"), many, "linux.resources.unified"),
+        (api.Container(id="c1", mounts=[api.Mount()] * 4), None, "mounts"),
+    ):
+        update = api.UpdateContainerRequest(pod=a_pod(), container=container, linux_resources=resources)
+        refused = f"plugin: a: {field}: 4 elements, at most 3"
+        assert (outcome(node, node.handle("UpdateContainer", update)), node.runs) == (refused, [])
 
 
 WHERE = pytest.mark.parametrize("where", ["request", "result"])
