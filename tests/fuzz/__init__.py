@@ -1,1 +1,1 @@
-"""Fuzzing: bytes from peers, plugins and the disk, mutated so that they reach ever more of the adapter's code."""
+"""Fuzzing: bytes from peers and plugins, mutated so that they reach ever more of the adapter's code."""

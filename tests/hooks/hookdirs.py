@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from v010_adapter.base.loop import READ
-from v010_adapter.events.hooks import HookBridge
 from v010_adapter.hooks.directory import Directories
 from v010_adapter.hooks.match import Matcher
 from v010_adapter.host import trust
@@ -21,8 +20,6 @@ from ..rig.loop import SteppedLoop
 from ..rig.waiting import tick
 
 PROGRAM = "/bin/sh"
-MANY = 1000
-"""Turns of a loop that read all the files of a test."""
 
 
 def text(version: str | int = 1, program: str = PROGRAM, when: str = '{"always": true}') -> bytes:
@@ -104,12 +101,6 @@ class Scene:
         with open(os.open(self.base / path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK), "wb") as file:
             file.write(text(version, program) if version.isalnum() else version.encode())
 
-    def replace(self, path: str, version: str = "1", program: str = PROGRAM) -> None:
-        """Puts a file in place in one step."""
-        (self.base / "new").unlink(missing_ok=True)
-        self.write("new", version, program)
-        self.mv("new", path)
-
     def mkdir(self, path: str) -> None:
         (self.base / path).mkdir(parents=True)
 
@@ -150,7 +141,7 @@ class Scene:
 
 
 class Watching(SteppedLoop):
-    """A loop that goes turn by turn and says what it watches."""
+    """A loop that says what it watches."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -163,17 +154,3 @@ class Watching(SteppedLoop):
     def unwatch(self, fd: int) -> None:
         self.watched.remove(fd)
         super().unwatch(fd)
-
-    def until_in_force(self, bridge: HookBridge) -> None:
-        """Serves what is ready until hooks are in force."""
-        for _ in range(MANY):
-            if bridge.containers:
-                return
-            self.turn()
-        raise AssertionError(f"no hook is in force: {bridge.faults}")
-
-    def turn(self, times: int = 1) -> None:
-        """Serves what is ready."""
-        for _ in range(times):
-            self.call_soon(self.stop)
-            self.run()

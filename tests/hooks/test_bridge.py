@@ -45,7 +45,7 @@ def test_a_container_gets_the_hooks_that_match_and_the_log_names_it(
     hooks = begun(loop, tmp_path)
     [watched] = loop.watched
     hooks.start(Runtime(nri=(0, 8, 0)))  # at the next Synchronize
-    loop.turn()
+    loop.settle()
     assert loop.watched == [watched]
     caplog.set_level("INFO")
     caplog.clear()
@@ -56,7 +56,7 @@ def test_a_container_gets_the_hooks_that_match_and_the_log_names_it(
         request, trace = api.CreateContainerRequest(pod=POD, container=container), Trace("00-…", f"{len(mounts)}")
         assert in_turn(hooks.on_creation(request, response, 2.0, trace)).done
         assert [hook.args[1] for hook in response.adjust.hooks.create_runtime] == versions
-    loop.turn()
+    loop.settle()
     a, b = "createRuntime #0: a.json", f"createRuntime #{len(of_a)}: b.json"
     told = [f"{a}, {b}", a] if of_a else [b]
     assert caplog.messages == [f"hooks for container default/web/nginx (c): {files}" for files in told]
@@ -73,7 +73,6 @@ def begun(loop: Watching, directory: Path, host_root: str = "/", **own: Any) -> 
     """A bridge that has read the files of a directory."""
     hooks = HookBridge(loop, HooksSettings(directories=(str(directory),), **own), Runner(loop), host_root)
     hooks.start(Runtime(nri=(0, 12, 5)))
-    loop.until_in_force(hooks)
     return hooks
 
 
@@ -95,7 +94,7 @@ def test_the_log_numbers_the_hooks_of_each_stage_behind_those_that_are_there_bef
     response = api.CreateContainerResponse()
     response.adjust.hooks.create_runtime.extend(there)
     inject(hooks, api.Container(id="c", name="nginx", hooks=own), response)
-    loop.turn()
+    loop.settle()
     assert [hook.path for hook in response.adjust.hooks.create_runtime] == ["/cdi", PROGRAM, PROGRAM]
     told = "createRuntime #3: a.json, createRuntime #4: c.json, startContainer #0: c.json, poststop #1: a.json"
     assert caplog.messages == [f"hooks for container default/web/nginx (c): {told}, precreate: b.json"]
@@ -104,7 +103,7 @@ def test_the_log_numbers_the_hooks_of_each_stage_behind_those_that_are_there_bef
     (tmp_path / "b.json").unlink()
     (tmp_path / "c.json").unlink()
     inject(hooks, api.Container(id="c"), api.CreateContainerResponse())
-    loop.turn()
+    loop.settle()
     assert caplog.messages[-1] == "hooks for container default/web (c): none at any stage"
 
 
@@ -129,8 +128,29 @@ def test_hooks_spare_the_namespaces_of_not_in(tmp_path: Path) -> None:
         response = api.CreateContainerResponse()
         inject(hooks, api.Container(id="c"), response, api.PodSandbox(namespace=namespace))
         assert [hook.args[1] for hook in response.adjust.hooks.create_runtime] == list(given), namespace
-        loop.turn()
+        loop.settle()
     assert hooks.containers == {f"{tmp_path}/a.json": 3, f"{tmp_path}/b.json": 4, f"{tmp_path}/c.json": 3}
+
+
+def test_with_the_setting_a_container_gets_the_pods_annotations_that_its_hooks_match_and_that_it_lacks(
+    tmp_path: Path,
+) -> None:
+    """A plugin may have decided on one."""
+    (tmp_path / "a.json").write_bytes(text(when='{"annotations": {"^org[.]qm[.]": "^true$"}}'))
+    (tmp_path / "b.json").write_bytes(text(when='{"annotations": {"other": "nobody"}}'))
+    pod = api.PodSandbox(annotations=dict.fromkeys(("org.qm.kvm", "org.qm.set", "other"), "true") | {"org.qm.tty": ""})
+    kvm = {"org.qm.kvm": "true"}
+    # The setting, the annotations of the container and of plugins, and those of the answer.
+    rows: list[tuple[bool, dict[str, str], dict[str, str], dict[str, str]]] = [
+        (False, {}, {}, {}),
+        (True, {"org.qm.set": "true"}, {}, kvm),
+        (True, {}, {"org.qm.set": "plugin"}, kvm | {"org.qm.set": "plugin"}),
+        (True, {}, {"-org.qm.set": ""}, kvm | {"-org.qm.set": ""}),
+    ]
+    for setting, own, before, expected in rows:
+        response = api.CreateContainerResponse(adjust=api.ContainerAdjustment(annotations=before))
+        inject(begun(Watching(), tmp_path, pod_annotations=setting), api.Container(annotations=own), response, pod)
+        assert response.adjust.annotations == expected
 
 
 def test_with_the_journal_hooks_are_run_by_systemd_cat_where_it_can_work(tmp_path: Path) -> None:

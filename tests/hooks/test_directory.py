@@ -1,7 +1,4 @@
-"""Which hook files are in force: writers at work, what is read again, programs, trust, and what the log says.
-
-What happens to files stands in test_directory_properties.
-"""
+"""Which hook files are in force: writers at work, what is read again, programs, trust, and what the log says."""
 
 from __future__ import annotations
 
@@ -160,6 +157,8 @@ a volume is followed: mkdir v; open v; write v/..1/a.json; write v/..1/b.json; I
     ln v/..data ..4; IS c.json=4; rm v/a.json; rm v/..3; IS c.json=4; BAD
 a broken file that was empty goes on hiding: write a/x.json; touch b/x.json; open now=later a b;
     write b/x.json {; IS; KEPT x.json: line 1, column 2: unexpected end; rm b/x.json; IS x.json=1
+links to a program lead below the node's root: touch h/opt/q; ln h/opt/p /opt/q; ln h/bin /opt; write d/x.json 1 /bin/p;
+    open host=h d; IS x.json=1; ln h/bin /none; IS; ln h/bin ./opt; IS x.json=1
 # What anybody could have written is not used, and is named, until that has changed.
 a file in a directory that anybody can write to: write d/x.json; chmod 777 d; open now=later d; IS;
     BAD x.json: BASE/d is world-writable; chmod 755 d; IS x.json=1; BAD

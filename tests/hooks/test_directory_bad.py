@@ -75,9 +75,7 @@ def test_what_is_no_hook_file_is_a_problem_and_harms_nothing(place: Path) -> Non
         assert found == {}
 
 
-def test_a_regular_file_that_waits_for_data_is_a_problem_and_harms_nothing(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_regular_file_that_waits_for_data_is_an_error() -> None:
     """As /proc/kmsg does."""
 
     class Waiting(io.RawIOBase):
@@ -87,14 +85,8 @@ def test_a_regular_file_that_waits_for_data_is_a_problem_and_harms_nothing(
         def readinto(self, _: object) -> None:
             """There is nothing to read, and this is not the end."""
 
-    really = paths.at_most
-    directories = opened(place, now=later)
-    (place / "kmsg.json").write_bytes(b"x")
-    with monkeypatch.context() as patch:
-        patch.setattr(paths, "at_most", lambda *_: really(io.BufferedReader(Waiting()), MIB))
-        assert problems(directories) == {"kmsg.json": "Resource temporarily unavailable"}
-    (place / "new.json").write_bytes(text(2))
-    assert in_force(directories) == {"good.json": "1", "new.json": "2"}
+    with pytest.raises(BlockingIOError):
+        paths.at_most(io.BufferedReader(Waiting()), MIB)
 
 
 def test_what_is_no_regular_file_is_not_even_opened(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import posixpath
 from itertools import product
 
 import pytest
 
 from nri.proto import nri_pb2 as api
-from v010_adapter.hooks import facts as facts_module
 from v010_adapter.hooks.facts import Facts, facts
 
 
@@ -133,14 +131,3 @@ def test_keys_that_runtimes_set_on_containers_do_not_count_on_pods() -> None:
     assert facts(pod, api.Container()).annotations == dict.fromkeys(others, "pod")
     container = api.Container(annotations=dict.fromkeys([*own, *others], "container"))
     assert facts(pod, container).annotations == {**dict.fromkeys(own, "container"), **dict.fromkeys(others, "pod")}
-
-
-@pytest.mark.parametrize("text", ["/pods/", "/", " /pods/", "/sandboxes/", "/../", "é/", "/userdata/hosts"])
-def test_a_path_longer_than_the_kernels_is_the_users_and_is_not_looked_into(
-    text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Shorter paths are looked at without regular expressions: nothing here is matched with backtracking."""
-    assert "re" not in vars(facts_module)
-    monkeypatch.delattr(posixpath, "normpath")
-    for destination, source in (("/" + text * 4096, "/x"), ("/x", "/" + text * 4096)):
-        assert mounted(destination, source=source)

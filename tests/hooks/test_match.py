@@ -1,4 +1,4 @@
-"""Which hooks a container gets, why, and in which order: as if each pattern were searched in each text, every time."""
+"""Which hooks a container gets, why, and in which order."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-import re2  # type: ignore[import-untyped]
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from v010_adapter.cli.check import faults
 from v010_adapter.cli.hooks.explain import explain
@@ -21,18 +18,13 @@ from v010_adapter.hooks.match import Matcher, NamedHook
 from v010_adapter.hooks.model import Hook, When, parse
 from v010_adapter.hooks.patterns import Patterns
 
-from ..peers import hook_cases
 from .real_files import CONTAINERS, FILES, installed
-
-
-def named(file: str, when: When) -> NamedHook:
-    return NamedHook(file, "", Hook("/bin/true", (), (), None, when, ()))
 
 
 def hook(file: str = "a.json", **conditions: Any) -> NamedHook:
     """A hook with these conditions: fields of When, annotations as a dictionary."""
     annotations = tuple(dict(conditions.pop("annotations", {})).items())
-    return named(file, When(annotations=annotations, **conditions))
+    return NamedHook(file, "", Hook("/bin/true", (), (), None, When(annotations=annotations, **conditions), ()))
 
 
 def container(
@@ -110,6 +102,13 @@ def test_the_reason_names_the_same_annotation_whatever_their_order() -> None:
         assert "'a': 'x'" in verdict(hook(annotations={".*": "x"}), container(notes))[1]
 
 
+def test_a_pair_of_patterns_is_decided_by_one_annotation() -> None:
+    chosen = [hook(annotations={"a": "1", "b": "2"})]
+    matcher = Matcher(chosen)
+    assert matcher.deciding(chosen, {"a": "2", "b": "1", "ab": "2"}) == {"ab": "2"}
+    assert matcher.deciding([], {"a": "1"}) == {}
+
+
 ORDERS = [
     [".z", "10", "9", "_", "a", "B-1", "b", "Z", "ß", "é"],
     # rune by rune: Python makes another letter of a final sigma, which would come first, and two letters of İ
@@ -145,62 +144,6 @@ def test_a_file_of_another_project_matches_its_containers_and_its_template_is_na
 
 
 # ---- many at once
-
-
-# fmt: off
-PATTERNS = st.sampled_from([
-    *hook_cases.PATTERNS, "is this on", "\\x00is", "needle$",
-    # Hostile ones, which must change no decision about another hook.
-    "(x+x+)+y", "(a+)+$", "[ab]*a[ab]{20}$", "(a{0,30}){0,30}c", "((a*)*)*c", "(.*)(.*)(.*)(.*)(.*)[0-9]q",
-])
-# fmt: on
-TEXTS = hook_cases.SOME_TEXT | st.sampled_from(["\0is this on?\0", "x-" * 700 + "needle"]) | st.text(max_size=5)
-WHENS = st.builds(
-    When,
-    always=st.sampled_from([None, None, None, True, False]),
-    annotations=st.dictionaries(PATTERNS, PATTERNS, max_size=2).map(lambda found: tuple(found.items())),
-    commands=st.lists(PATTERNS, max_size=2).map(tuple),
-    has_bind_mounts=st.sampled_from([None, None, None, True, False]),
-    any_of=st.booleans(),
-)
-FACTS = st.builds(
-    Facts,
-    annotations=st.dictionaries(TEXTS, TEXTS, max_size=5) | hook_cases.MANY_ANNOTATIONS,
-    command=st.none() | TEXTS,
-    has_bind_mounts=st.booleans(),
-)
-REPEATED = 5
-"""How often the same container is matched: each time the decision must be the same."""
-
-
-def holds(when: When, facts: Facts) -> bool:
-    """upstream's When.Match, one search after the other; an empty args is no match."""
-    held = []
-    if when.always is not None:
-        held.append(when.always)
-    if when.has_bind_mounts is not None:
-        held.append(when.has_bind_mounts and facts.has_bind_mounts)
-    for key, value in when.annotations:
-        found = (re2.search(key, k) and re2.search(value, v) for k, v in facts.annotations.items())
-        held.append(any(found))
-    if when.commands:
-        command = facts.command
-        held.append(command is not None and any(re2.search(pattern, command) for pattern in when.commands))
-    return any(held) if when.any_of else bool(held) and all(held)
-
-
-@given(whens=st.lists(WHENS, max_size=12), containers=st.lists(FACTS, min_size=1, max_size=3))
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-def test_together_hooks_match_as_each_would_alone_every_time(whens: list[When], containers: list[Facts]) -> None:
-    hooks = [named(f"{number:02}.json", when) for number, when in enumerate(whens)]
-    matcher = Matcher(hooks)
-    for facts in containers:
-        expected = [each for each in hooks if holds(each.hook.when, facts)]
-        for _ in range(REPEATED):
-            assert matcher.match(facts) == expected
-        decisions = explain(matcher, facts)
-        assert [decision.named for decision in decisions if decision.matched] == expected
-        assert [decision.named for decision in decisions] == hooks
 
 
 def test_patterns_with_more_literals_than_one_filter_holds_are_all_found() -> None:

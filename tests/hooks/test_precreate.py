@@ -13,7 +13,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from nri import api
+from nri import Deferred, api
 from nri.deferred import in_turn
 from nri.errors import NRIError
 from nri.runtimes import Runtime
@@ -23,7 +23,7 @@ from v010_adapter.hooks.match import NamedHook
 from v010_adapter.hooks.model import Hook, When
 from v010_adapter.monitoring.trace import Trace, created
 from v010_adapter.oci.spec import spec_from
-from v010_adapter.programs.apart import RESERVE
+from v010_adapter.programs import apart
 from v010_adapter.programs.children import children as children_of_daemon
 from v010_adapter.programs.process import Runner
 from v010_adapter.settings import HooksSettings
@@ -50,35 +50,24 @@ A2, A3 = edited('s/"A=1"/"A=2"/'), edited('s/"A=2"/"A=3"/')
 class Creation:
     """The creation of a container, in two seconds, with a hook of a later stage injected already."""
 
-    def __init__(
-        self, loop: SteppedLoop, *hooks: NamedHook, fail: bool = True, host_root: str = "/", large: bool = False
-    ) -> None:
-        env, pod = ["PATH=/bin", "A=1"], api.PodSandbox(id="p", namespace="default", name="web")
+    def __init__(self, loop: SteppedLoop, *hooks: NamedHook, fail: bool = True, host_root: str = "/") -> None:
+        pod = api.PodSandbox(id="p", namespace="default", name="web")
+        env = ["PATH=/bin", "A=1"]
         container = api.Container(id="c1", name="nginx", args=["sleep"], env=env, annotations={"note": "x", "é": ""})
         request = api.CreateContainerRequest(pod=pod, container=container)
         response = api.CreateContainerResponse()
         response.adjust.hooks.poststop.add(path="/bin/true")
         response.adjust.CDI_devices.add(name="example.com/dev=1")
         response.update.add(container_id="c0")
-        self.before = copy.deepcopy(response)
+        self.before, self.size = copy.deepcopy(response), request.ByteSize()
         self.loop = loop
         self.settled: tuple[api.CreateContainerResponse | None, Exception | None] | None = None
         self.runner = Runner(loop)
-        edits = precreate.Edits(
-            self.runner,
-            hooks,
-            request,
-            response,
-            Trace(about=created(request)),
-            fail=fail,
-            host_root=host_root,
-            runtime=Runtime(),
-        )
-        if large:
-            edits.be_large(200_000, loop.now + 2)
-        edits.go()
-        edits.answer_by(loop.now + 2)
-        edits.answer.then(self._settle)
+        bridge = HookBridge(loop, HooksSettings(fail_create=fail), self.runner, host_root)
+        trace = Trace(about=created(request))
+        answer = bridge._run_precreate(hooks, request, response, loop.now + 2, trace)
+        assert isinstance(answer, Deferred)
+        answer.then(self._settle)
 
     def _settle(self, response: Any, error: Exception | None) -> None:
         self.settled = response, error
@@ -114,10 +103,10 @@ class Run:
         made = Hook(path=path, when=When(always=True), stages=("precreate",), **keys)
         return NamedHook(f"{name}.json", f"/hooks/{name}.json", made)
 
-    def __call__(self, *scripts: str, fail: bool = True, large: bool = False, **keys: Any) -> Creation:
+    def __call__(self, *scripts: str, fail: bool = True, **keys: Any) -> Creation:
         """Creates a container with hooks a, b, ...; `keys` are those of each hook."""
         hooks = [self.hook(name, script, **keys) for name, script in zip("abc", scripts, strict=False)]
-        return Creation(self.loop, *hooks, fail=fail, large=large)
+        return Creation(self.loop, *hooks, fail=fail)
 
 
 @pytest.fixture
@@ -206,9 +195,11 @@ def reaped(loop: SteppedLoop) -> None:
 HANG = "exec sleep 1000"
 
 
-@pytest.mark.parametrize(("timeout", "limit"), [(1, 1.0), (None, 2.0), (60, 2.0)])
-def test_a_hook_that_is_not_done_in_its_time_is_killed(run: Run, timeout: int | None, limit: float) -> None:
-    creation = run(HANG, timeout=timeout)
+@pytest.mark.parametrize(("timeout", "default", "limit"), [(1, 9, 1.0), (None, 1, 1.0), (None, 0, 2.0), (60, 0, 2.0)])
+def test_a_hook_that_is_not_done_in_its_time_is_killed(
+    run: Run, timeout: int | None, default: int, limit: float
+) -> None:
+    creation = Creation(run.loop, run.hook("a", HANG, timeout=timeout)._replace(default_timeout=default))
     run.loop.advance(limit - 0.01)
     assert creation.settled is None
     run.loop.advance(0.01)
@@ -238,15 +229,6 @@ def test_a_late_hooks_error_names_the_one_before_it_that_took_long(
     run.loop.advance(0.5)
     late = f"no result within 0.5 s: a.json took 1.5 s ({limit})"
     assert creation.error == f"precreate hook /hooks/b.json: {late}"
-    reaped(run.loop)
-
-
-def test_the_default_timeout_is_for_precreate_hooks_too(run: Run, caplog: pytest.LogCaptureFixture) -> None:
-    late = run.hook("a", HANG)._replace(default_timeout=1)
-    creation = Creation(run.loop, late, run.hook("b", A2, timeout=1)._replace(default_timeout=9), fail=False)
-    run.loop.advance(1)
-    assert creation.env == {"A": "2"}
-    assert "precreate hook /hooks/a.json: no result within 1.0 s (tolerated)" in caplog.text
     reaped(run.loop)
 
 
@@ -294,7 +276,6 @@ def test_a_creation_waits_for_its_hooks_unless_it_is_too_large_for_them(
     own = HooksSettings(directories=(str(tmp_path),), precreate=True, watch=False, fail_create=fail)
     hooks = HookBridge(run.loop, own, Runner(run.loop))
     hooks.start(Runtime(nri=(0, 12, 5)))
-    run.loop.until(lambda: bool(hooks.containers))
     container = api.Container(id="c1", args=["sleep"], env=["A=" + "x" * size])
     ended: list[str] = []
 
@@ -323,8 +304,9 @@ def test_a_large_container_is_written_and_read_in_child_processes(run: Run, monk
         assert os.getpid() != daemon
         return original(*arguments)
 
+    monkeypatch.setattr(apart, "LARGE", 0)
     monkeypatch.setattr(precreate, "spec_from", apart_only)
-    assert run(A2, A3, large=True).response == at_once
+    assert run(A2, A3).response == at_once
 
 
 @pytest.mark.parametrize("where", ["apply", "decode"])
@@ -332,14 +314,16 @@ def test_a_large_container_is_written_and_read_in_child_processes(run: Run, monk
 def test_a_large_container_that_takes_too_long_is_decided_by_the_policy(
     run: Run, monkeypatch: pytest.MonkeyPatch, where: str, *, fail: bool
 ) -> None:
+    monkeypatch.setattr(apart, "LARGE", 0)
     monkeypatch.setattr(precreate, where, lambda *_: signal.pause())
     fork = Mock(side_effect=children_of_daemon.fork)
     monkeypatch.setattr(children_of_daemon, "fork", fork)
-    creation = run(A2, large=True, fail=fail)
+    creation = run(A2, fail=fail)
     run.loop.until(lambda: fork.call_count == {"apply": 1, "decode": 2}[where], "no process is forked")
-    run.loop.advance(2 - RESERVE - 0.01)
+    run.loop.advance(2 - apart.RESERVE - 0.01)
     assert creation.settled is None
     run.loop.advance(0.01)
-    assert creation.error == (SAID + "a container of 200000 bytes: not done in the time of the event" if fail else "")
+    late = f"{SAID}a container of {creation.size} bytes: not done in the time of the event"
+    assert creation.error == (late if fail else "")
     if not fail:
         assert creation.response == creation.before

@@ -27,7 +27,7 @@ def place(tmp_path: Path) -> Path:
 
 
 class Daemon:
-    """A loop of which a test does one turn after the other."""
+    """The hooks of directories, and a loop whose time a test lets pass."""
 
     def __init__(self, *places: Path) -> None:
         self.loop = Watching()
@@ -42,11 +42,8 @@ class Daemon:
 
     def wake(self) -> None:
         """Serves what inotify says, waits for the pause, and reads."""
-        self.loop.turn()
-        self.loop.turn()
-        assert not self.loop.watched, "the pause is not over"
-        self.loop.now += PAUSE
-        self.loop.turn()
+        self.loop.until(lambda: not self.loop.watched, "nothing wakes the loop")
+        self.loop.advance(PAUSE)
 
 
 def test_a_container_has_the_hooks_of_the_files_as_they_are(place: Path) -> None:

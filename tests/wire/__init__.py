@@ -9,7 +9,7 @@ from nri.proto import ttrpc_pb2
 from nri.wire import ttrpc
 
 
-def message_of(stream_id: int, type_: ttrpc.Type, envelope: bytes) -> bytes:
+def message_of(stream_id: int, type_: int, envelope: bytes) -> bytes:
     """A message as bytes."""
     return struct.pack(">IIBB", len(envelope), stream_id, type_, 0) + envelope
 

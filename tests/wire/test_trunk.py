@@ -1,20 +1,22 @@
-"""Both ends of the trunk: who may ask what, what becomes of breaches, and Go's own bytes."""
+"""Both ends of the trunk: how it is cut, who may ask what, what becomes of breaches, and Go's own bytes."""
 
 from __future__ import annotations
 
+import pickle
 import struct
 
 import pytest
 
-from nri.errors import LocalProtocolError, MessageTooLarge
+from nri.errors import LocalProtocolError, MessageTooLarge, RemoteProtocolError
 from nri.proto import ttrpc_pb2
-from nri.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request, connection, mux
+from nri.wire import PLUGIN_SERVICE, RUNTIME_SERVICE, Code, Connection, Reply, Request, connection, mux, ttrpc
 from nri.wire.ttrpc import Type
 
 from . import frames_in, message_of, pieces, statuses
 from .recorded import ANSWERS, CALLS, FRAMES, GO_BREACHES, READ_ONLY_CALLS
 
 LONGEST = 4 << 20
+"""Of an envelope; a frame has a header of ten bytes more."""
 
 
 def end(serve: int) -> Connection:
@@ -28,7 +30,11 @@ def plugin() -> Connection:
 
 def sent(type_: int, stream_id: int, envelope: bytes = b"", conn_id: int = PLUGIN_SERVICE) -> bytes:
     """A message of any type in a frame of its own."""
-    return mux.frames(conn_id, struct.pack(">IIBB", len(envelope), stream_id, type_, 0) + envelope)
+    return mux.frames(conn_id, message_of(stream_id, type_, envelope))
+
+
+def frame(conn_id: int, payload: bytes) -> bytes:
+    return struct.pack(">II", conn_id, len(payload)) + payload
 
 
 def answers(end: Connection) -> list[tuple[int, int, str]]:
@@ -46,6 +52,37 @@ def test_both_ends_call_at_the_same_time_under_the_same_stream_id() -> None:
     assert list(ours.receive_data(theirs.data_to_send())) == [Reply(1, Code.OK, "", b"welcome")]
     assert list(theirs.receive_data(ours.data_to_send())) == [Reply(1, Code.OK, "", b"events")]
     assert ours.data_to_send() == theirs.data_to_send() == b""
+
+
+# ---- frames and messages out of a stream, however it is cut
+
+PAYLOAD = bytes(range(251)) * (LONGEST // 251 + 1)
+"""Its period divides no buffer's size: each byte tells where it belongs."""
+
+
+@pytest.mark.parametrize("piece", [4095, 65536, 8 << 20])
+def test_the_longest_frames_and_messages_are_read_however_they_are_cut_and_are_not_kept(piece: int) -> None:
+    wanted = [(number, PAYLOAD[:size]) for number, size in enumerate((4096, 0, LONGEST + 10, 3))]
+    messages = message_of(1, Type.RESPONSE, PAYLOAD[:LONGEST]) + message_of(9, Type.REQUEST, b"next")
+    trunk, channel = mux.reader(), ttrpc.reader()
+    stream = b"".join(frame(*each) for each in wanted)
+    frames = [unit for part in pieces(stream, piece) for unit in trunk.receive_data(part)]
+    assert [(conn_id, payload) for (conn_id, _), payload in frames] == wanted
+    assert len(pickle.dumps(trunk)) < 1000
+    assert [unit for part in pieces(messages, piece) for unit in channel.receive_data(part)] == [
+        ((LONGEST, 1, 2, 0), PAYLOAD[:LONGEST]),
+        ((4, 9, 1, 0), b"next"),
+    ]
+
+
+@pytest.mark.parametrize("length", [LONGEST + 11, 0xFFFFFFFF])
+def test_a_frame_beyond_the_maximum_ends_the_trunk_at_its_header_and_frames_before_it_are_read(length: int) -> None:
+    for conn_id in (0, 1, 0xFFFFFFFF):
+        ours = plugin()
+        header = struct.pack(">II", conn_id, length)
+        assert list(ours.receive_data(sent(Type.REQUEST, 1) + header[:7])) == [Request(1, "", "", b"", None)]
+        with pytest.raises(RemoteProtocolError, match=f"connection {conn_id}: a frame of {length} bytes"):
+            list(ours.receive_data(header[7:]))
 
 
 # ---- what the peer may ask
@@ -66,8 +103,8 @@ def test_an_oversized_request_is_answered_and_the_connection_lives_on(size: int)
     message = struct.pack(">IIBB", LONGEST + 1, 1, Type.REQUEST, 0) + bytes(LONGEST + 1)
     message += message_of(3, Type.REQUEST, b"")
     ours = plugin()
-    frames = [struct.pack(">II", PLUGIN_SERVICE, len(piece)) + piece for piece in pieces(message, size)]
-    assert [event.stream_id for frame in frames for event in ours.receive_data(frame)] == [3]
+    frames = [frame(PLUGIN_SERVICE, piece) for piece in pieces(message, size)]
+    assert [event.stream_id for each in frames for event in ours.receive_data(each)] == [3]
     assert answers(ours) == [(1, Code.RESOURCE_EXHAUSTED, f"a message beyond {LONGEST} bytes")]
 
 
