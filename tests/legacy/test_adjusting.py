@@ -12,7 +12,8 @@ from nri.plugin import RESERVE
 from nri.runtimes import Runtime
 from v010_adapter.settings import PluginSettings
 
-from ..rig.node import Answer, Node, a_container, a_pod, configured, created, creating, saying
+from ..rig.node import Node, a_container, a_pod, configured, created, creating, saying
+from .scenarios import done
 
 ANNOTATIONS = {"of": "c1", "zone": "a"}
 
@@ -66,7 +67,7 @@ def test_a_container_that_is_its_own_pod_as_dockers_are_is_a_container(node: Nod
     for env, outcome in ((["A=1"], "ok"), (["A=" + "x" * 131_070], "plugin: a: env[0]: 131072 bytes, at most 131071")):
         own = api.Container(id="c1", pod_sandbox_id="c1", args=["true"], env=env)
         request = api.CreateContainerRequest(pod=api.PodSandbox(id="c1"), container=own)
-        assert outcome_of(node.handle("CreateContainer", request, 2.0), node) == outcome
+        assert done(node, node.handle("CreateContainer", request, 2.0)) == outcome
     seen = [request["spec"]["process"] for name in "ab" for request in node.requests(name)]
     assert seen == [{"args": ["true"], "env": ["A=1"]}, {"args": ["true"], "env": ["A=2"]}]
 
@@ -109,7 +110,7 @@ NO_WISHES = {
 def test_what_is_no_wish_changes_nothing(node: Node, script: str) -> None:
     configured(node, "CreateContainer", fail_create=False).plugins(a=script, b="answer")
     answer = creating(node)
-    assert (outcome_of(answer, node), answer.reply) == ("ok", None)
+    assert (done(node, answer), answer.reply) == ("ok", None)
 
 
 def test_metadata_becomes_annotations_by_the_programs_name_where_a_prefix_is_configured(node: Node) -> None:
@@ -174,7 +175,7 @@ def test_a_wish_that_cannot_be_fails_the_plugin_by_name(node: Node, subtests: py
         id_ = f"c{number}"
         with subtests.test(reason):
             node.plugins(a=saying(**result).replace('"id": "id"', f'"id": "{id_}"'))
-            assert outcome_of(creating(node, id_), node).startswith(f"plugin: a: {reason.replace('{id}', id_)}")
+            assert done(node, creating(node, id_)).startswith(f"plugin: a: {reason.replace('{id}', id_)}")
 
 
 def test_a_container_that_is_too_large_to_run_fails_the_plugins_that_read_all_of_it(node: Node) -> None:
@@ -185,18 +186,13 @@ def test_a_container_that_is_too_large_to_run_fails_the_plugins_that_read_all_of
     for fail, outcome in ((True, "plugin: a: env[1]: 131072 bytes, at most 131071"), (False, "ok")):
         node.build(plugins={**plugins, "a": plugins["a"]._replace(fail_create=fail)})
         node.plugins(a="answer", b="answer")
-        assert outcome_of(node.handle("CreateContainer", request, 2.0), node) == outcome
+        assert done(node, node.handle("CreateContainer", request, 2.0)) == outcome
         assert node.requests("a") == []
     start = api.StartContainerRequest(pod=request.pod, container=large)
     node.build(plugins={"a": PluginSettings(events=frozenset({"StartContainer"})), "b": PluginSettings()})
     node.plugins(a="answer", b="answer")
-    assert outcome_of(node.handle("StartContainer", start, 2.0), node) == "ok"
+    assert done(node, node.handle("StartContainer", start, 2.0)) == "ok"
     assert [len(node.requests(name)) for name in "ab"] == [1, 1]
-
-
-def outcome_of(answer: Answer, node: Node) -> str:
-    node.wait(answer)
-    return answer.outcome
 
 
 def test_of_a_refused_result_nothing_is_taken(node: Node) -> None:
@@ -216,11 +212,11 @@ def test_of_a_refused_result_nothing_is_taken(node: Node) -> None:
 def test_at_the_originals_events_nothing_can_be_adjusted(node: Node, wish: dict[str, object]) -> None:
     configured(node, "StartContainer", plugins="a").plugins(a=saying(**wish))
     said = f"plugin: a: {next(iter(wish))}: the container exists already; to change it, add CreateContain"
-    assert outcome_of(node.create("c1"), node).startswith(said)
+    assert done(node, node.create("c1")).startswith(said)
     configured(node, "PostCreateContainer", plugins="a")
     request = api.PostCreateContainerRequest(pod=a_pod(), container=a_container("c2"))
     said = f"plugin: a: {next(iter(wish))}: not at PostCreateContainer"
-    assert outcome_of(node.handle("PostCreateContainer", request), node) == said
+    assert done(node, node.handle("PostCreateContainer", request)) == said
 
 
 ORIGINAL_WISHES = [{"spec": {"process": 7}}, {"adjust": 5, "SPEC": []}, {"updates": "c1"}, {"cgroupsPath": 5}]
@@ -263,9 +259,7 @@ def test_an_edit_that_comes_too_late_is_refused_by_name(node: Node, caplog: pyte
 def test_what_the_runtime_does_not_know_is_refused(node: Node) -> None:
     configured(node, "CreateContainer").plugins(a=saying(spec={"process": {"args": ["true"]}}))
     node.serving.set_runtime(Runtime("containerd", "1.7.35", (0, 8, 0)))
-    assert outcome_of(creating(node), node).startswith(
-        "plugin: a: process.args: needs NRI 0.10.0, the runtime has 0.8.0"
-    )
+    assert done(node, creating(node)).startswith("plugin: a: process.args: needs NRI 0.10.0, the runtime has 0.8.0")
     node.serving.set_runtime(Runtime("containerd", "2.4.2", (0, 12, 3)))
     assert list(created(node, "c2").args) == ["", "true"]
 
@@ -284,7 +278,7 @@ def test_what_the_runtime_does_not_know_is_refused(node: Node) -> None:
 def test_what_docker_does_not_take_is_refused(node: Node, result: dict[str, object], place: str) -> None:
     configured(node, "CreateContainer").plugins(a=saying(**result))
     node.serving.set_runtime(Runtime("docker", "29.0.0", (0, 12, 3)))
-    assert outcome_of(creating(node), node).startswith(f"plugin: a: {place}Docker takes no")
+    assert done(node, creating(node)).startswith(f"plugin: a: {place}Docker takes no")
 
 
 @pytest.mark.parametrize("events", [["CreateContainer"], ["CreateContainer", "StopContainer"]])

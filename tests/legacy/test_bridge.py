@@ -57,10 +57,6 @@ LATE_ONES = {
     "the answer goes out 100 ms before the deadline and not before": (
         f"plugins a=hold; create c1; a holds; +1.899; it is pending; +0.001; it is {LATE}"
     ),
-    "a plugin that may fail lets the event go and its chain on": (
-        f"with fail_create=False; plugins a=hold; create c1; a holds; late; it is ok; logs {BEHIND}; let a; idle;"
-        f"ran a create c1; counts runs=1 late=1"
-    ),
     "a plugin that fails after the answer is logged and counted": (
         f"with fail_create=False; plugins a=hold_and_exit_3 b=answer; create c1; a holds; late; it is ok;"
         f"logs {BEHIND}; let a; idle; ran a create c1, b create c1;"
@@ -153,20 +149,6 @@ def test_the_time_of_a_run_is_counted_once_by_its_outcome(name: str, node: Node,
         plugin: {of: (sum(one.counts), round(one.seconds, 6)) for of, one in accounts[plugin].times.items()}
         for plugin in expected
     }
-
-
-# Requests
-
-
-def test_results_go_down_the_chain(node: Node) -> None:
-    node.plugins(a="answer", b="echo null", c="answer")
-    node.wait(node.create("c1"), node.delete("c1"))
-    of_a = {"plugin": "a", "version": "", "error": "", "metadata": {"of": "create"}}
-    of_b = {"plugin": "", "version": "", "error": ""}
-    assert "results" not in node.requests("a")[0]
-    assert node.requests("b")[0]["results"] == [of_a]
-    assert node.requests("c")[0]["results"] == [of_a, of_b]
-    assert node.requests("c")[1]["results"] == [{**of_a, "metadata": {"of": "delete"}}, of_b]
 
 
 # Failures
@@ -312,19 +294,10 @@ def test_a_delete_waits_for_a_plugin_that_is_being_written_too(node: Node) -> No
     assert node.runs == ["a create c1", "a delete c1"]
 
 
-CANNOT_START: dict[str, Any] = {
-    "not found in": Path.unlink,
-    "is not an executable file": lambda path: path.chmod(0o644),
-}
-
-
-@pytest.mark.parametrize("reason", CANNOT_START)
-def test_a_plugin_that_cannot_be_started_fails_its_create_and_gets_no_delete(node: Node, reason: str) -> None:
+def test_a_plugin_that_cannot_be_started_fails_its_create_and_gets_no_delete(node: Node) -> None:
     node.plugins(**THREE)
-    CANNOT_START[reason](node.folder / "b")
-    outcome = done(node, node.create("c1"))
-    assert outcome.startswith("plugin: b: ")
-    assert reason in outcome
+    (node.folder / "b").unlink()
+    assert done(node, node.create("c1")).startswith("plugin: b: not found in")
     node.plugin("b")
     assert done(node, node.delete("c1")) == "ok"
     assert node.runs == ["a create c1", "a delete c1"]

@@ -267,20 +267,16 @@ def test_what_is_no_file_of_bearable_size_is_an_error(disk: Disk, kind: str, cap
 
 
 @pytest.mark.parametrize("at", [".", "conf.json"], ids=["its directory", "itself"])
-def test_a_conf_json_that_all_can_replace_runs_nothing(node: Node, at: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_conf_json_that_all_can_replace_runs_nothing(node: Node, at: str) -> None:
     etc = node.folder / "etc"
     etc.mkdir()
     node.plugins(a="answer")
     node.conf_json.rename(etc / "conf.json")
     node.build(config=str(etc / "conf.json"))
     (etc / at).chmod(0o777)
-    reason = f"{etc}/conf.json: {etc / at} is world-writable"
-    for _ in range(2):
-        with pytest.raises(ConfigError) as caught:
-            node.create("c1")
-        assert str(caught.value) == f"{reason} (no plugin can run)"
-    refused = f"create of container c1: {reason} (no plugin can run)"
-    assert logged(caplog, logging.ERROR) == [f"{reason}; no plugin can run", refused, refused]
+    with pytest.raises(ConfigError) as caught:
+        node.create("c1")
+    assert str(caught.value) == f"{etc}/conf.json: {etc / at} is world-writable (no plugin can run)"
     (etc / at).chmod(0o755)
     assert done(node, node.create("c1")) == "ok"
     assert node.runs == ["a create c1"]

@@ -25,9 +25,22 @@ from ..rig.loop import SteppedLoop
 from ..rig.waiting import limit
 
 
+@pytest.fixture
+def holder(loop: SteppedLoop, tmp_path: Path) -> Holder:
+    return Holder(loop, LegacySettings(), str(tmp_path))
+
+
+def target(id_: str = "c1") -> Target:
+    return Target(id_, "p1", 1, api.Container(id=id_), api.PodSandbox(id="p1"))
+
+
+def holds(holder: Holder, id_: str, on_end: Callable[[HoldEnd], object] = print, due: float = 1.0) -> bool:
+    return holder.hold(target(id_), "a create", "b", due=due, must_finish=True, on_end=on_end, trace=UNTRACED)
+
+
 @pytest.mark.parametrize(("left", "wait"), [(-1.0, 0.05), (0.0, 0.05), (0.2, 0.2), (1.5, 0.5)])
 def test_the_keeper_has_until_the_answer_is_due_but_not_long(
-    tmp_path: Path, loop: SteppedLoop, monkeypatch: pytest.MonkeyPatch, left: float, wait: float
+    holder: Holder, loop: SteppedLoop, monkeypatch: pytest.MonkeyPatch, left: float, wait: float
 ) -> None:
     waits = []
 
@@ -36,18 +49,10 @@ def test_the_keeper_has_until_the_answer_is_due_but_not_long(
         raise NotHeld(Missing.NO_KEEPER)
 
     monkeypatch.setattr(Holds, "hold", hold)
-    holder = Holder(loop, LegacySettings(), str(tmp_path))
-    target = Target("c1", "p1", 1, api.Container(id="c1"), api.PodSandbox(id="p1"))
-    due = loop.now + left
-    assert not holder.hold(target, "a", "b", due=due, must_finish=True, on_end=waits.append, trace=UNTRACED)
+    assert not holds(holder, "c1", due=loop.now + left)
     assert waits == [pytest.approx(wait)]
     assert holder.missing == {Missing.NO_KEEPER: 1}
     assert holder.limit < LegacySettings().hold_limit, "before the keeper ends the hold"
-
-
-def holds(holder: Holder, id_: str, on_end: Callable[[HoldEnd], object] = print) -> bool:
-    target = Target(id_, "p1", 1, api.Container(id=id_), api.PodSandbox(id="p1"))
-    return holder.hold(target, "a create", "b", due=1.0, must_finish=True, on_end=on_end, trace=UNTRACED)
 
 
 def test_a_keeper_that_was_closed_tells_the_loop_nothing_though_a_child_process_may_have_its_socket(
@@ -77,11 +82,8 @@ def test_no_more_are_held_at_once_than_the_setting_says(
     assert holds(holder, "c4")
 
 
-def test_a_reason_is_told_until_a_container_is_held_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loop: SteppedLoop
-) -> None:
+def test_a_reason_is_told_until_a_container_is_held_again(holder: Holder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Holds, "hold", Mock(side_effect=[NotHeld(Missing.NO_KEEPER, "too slow"), Mock(end=None)]))
-    holder = Holder(loop, LegacySettings(), str(tmp_path))
     assert (holds(holder, "c1"), len(holder.notes)) == (False, 1)
     assert (holds(holder, "c2"), holder.notes) == (True, [])
 
@@ -92,14 +94,11 @@ def test_a_state_directory_that_cannot_be_used_is_told_as_soon_as_a_container_co
     monkeypatch.setattr(evidence, "waiting", Mock())
     (tmp_path / "state").touch()
     holder = Holder(loop, LegacySettings(), f"{tmp_path}/state")
-    assert not holder.can_hold(Target("c1", "p1", 1, api.Container(id="c1"), api.PodSandbox(id="p1")), UNTRACED)
+    assert not holder.can_hold(target(), UNTRACED)
     assert holder.missing == {Missing.NO_RECORD: 1}
 
 
-def test_it_is_ready_when_its_keeper_has_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loop: SteppedLoop
-) -> None:
-    holder = Holder(loop, LegacySettings(), str(tmp_path))
+def test_it_is_ready_when_its_keeper_has_started(holder: Holder, monkeypatch: pytest.MonkeyPatch) -> None:
     for pid in (0, 7):
         monkeypatch.setattr(Holds, "keeper", pid)
         assert holder.is_ready == (pid > 0)
@@ -115,11 +114,10 @@ def test_holds_of_another_adapter_that_it_cannot_end_are_told(
 
 
 def test_a_hold_that_does_not_end_is_told_and_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, loop: SteppedLoop
+    holder: Holder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, loop: SteppedLoop
 ) -> None:
     monkeypatch.setattr(Holds, "hold", lambda *_: Mock(end=None))
     monkeypatch.setattr(Holds, "end", Mock(side_effect=[NotHeld(Missing.NO_KEEPER), HoldEnd.LET_GO]))
-    holder = Holder(loop, LegacySettings(), str(tmp_path))
     assert holds(holder, "c1")
     holder.end("c1", None)
     (said,) = [record.message for record in caplog.records if record.levelno == logging.ERROR]
@@ -130,9 +128,7 @@ def test_a_hold_that_does_not_end_is_told_and_tried_again(
     assert (described["held"], list(described["times"])) == ([], ["let_go"])
 
 
-def test_the_loop_does_not_wait_for_a_keeper_that_is_starting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loop: SteppedLoop
-) -> None:
+def test_the_loop_does_not_wait_for_a_keeper_that_is_starting(holder: Holder, monkeypatch: pytest.MonkeyPatch) -> None:
     waits = []
 
     def end(_: Holds, hold: object, how: HoldEnd, timeout: float) -> HoldEnd:
@@ -141,7 +137,6 @@ def test_the_loop_does_not_wait_for_a_keeper_that_is_starting(
 
     monkeypatch.setattr(Holds, "hold", lambda *_: Mock(end=None))
     monkeypatch.setattr(Holds, "end", end)
-    holder = Holder(loop, LegacySettings(), str(tmp_path))
     for id_, keeper, error in (("c1", 7, None), ("c2", 0, ValueError("no device"))):
         monkeypatch.setattr(Holds, "keeper", keeper)
         assert holds(holder, id_)
@@ -150,7 +145,7 @@ def test_the_loop_does_not_wait_for_a_keeper_that_is_starting(
 
 
 def test_who_has_asked_for_the_end_of_a_hold_is_not_told_of_it_when_the_keeper_ends_it_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, loop: SteppedLoop
+    holder: Holder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, loop: SteppedLoop
 ) -> None:
     """The work that has asked is over: an input would be a bug."""
     told: list[HoldEnd] = []
@@ -158,7 +153,6 @@ def test_who_has_asked_for_the_end_of_a_hold_is_not_told_of_it_when_the_keeper_e
     monkeypatch.setattr(Holds, "hold", lambda *_: hold)
     monkeypatch.setattr(Holds, "end", Mock(side_effect=NotHeld(Missing.NO_KEEPER)))
     monkeypatch.setattr(Holds, "look", Mock())
-    holder = Holder(loop, LegacySettings(), str(tmp_path))
     assert holds(holder, "c1", told.append)
     holder.end("c1", ValueError("no device"))
     hold.end = HoldEnd.REFUSED

@@ -25,6 +25,7 @@ from v010_adapter.programs import apart
 from v010_adapter.programs.children import children
 
 from ..rig.node import Answer, Node, a_container, a_pod, configured, creating, saying
+from .scenarios import done
 
 DUE = 2 - RESERVE
 EDIT = {"spec": {"process": {"env": ["B=2"]}}, "metadata": {"k": "v"}}
@@ -37,11 +38,6 @@ def every_container_is_large(monkeypatch: pytest.MonkeyPatch, caplog: pytest.Log
     monkeypatch.setattr(serving, "LARGE", 0)
     yield
     assert not [record for record in caplog.get_records("call") if record.message.startswith("a bug")]
-
-
-def outcome(node: Node, answer_: Answer) -> str:
-    node.wait(answer_)
-    return answer_.outcome
 
 
 def event(node: Node, name: str) -> Answer:
@@ -82,7 +78,7 @@ def test_plugins_see_and_change_a_large_container_as_any_other(node: Node, monke
         )
         node.serving.updates.existing.add("c0")
         made = creating(node)
-        assert outcome(node, made) == "ok"
+        assert done(node, made) == "ok"
         found.append((made.reply, node.requests("a")[-1], node.requests("b")[-1]))
     for first, second in zip(*found, strict=True):
         assert first == second
@@ -120,7 +116,7 @@ def nothing_here(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_daemon_itself_makes_and_reads_nothing_of_a_large_container(node: Node, name: str) -> None:
     wishes = EDIT if name == "CreateContainer" else {"metadata": {"k": "v"}}
     configured(node, name).plugins(a=saying(**wishes), b="answer")
-    assert outcome(node, event(node, name)) == "ok"
+    assert done(node, event(node, name)) == "ok"
     assert [len(got["spec"]["mounts"]) for got in node.requests("b")] == [1]
 
 
@@ -128,7 +124,7 @@ def test_the_daemon_itself_makes_and_reads_nothing_of_a_large_container(node: No
 def test_that_is_so_if_the_next_plugin_gets_the_whole_container_and_the_first_what_its_create_knew(node: Node) -> None:
     configured(node, "RemoveContainer", plugins="b").plugins(a="answer", b="answer")
     for name in ("StartContainer", "RemoveContainer"):
-        assert outcome(node, event(node, name)) == "ok"
+        assert done(node, event(node, name)) == "ok"
     assert [(got["state"], "mounts" in got["spec"]) for got in node.requests("a")] == [
         ("create", False), ("delete", False)
     ]  # fmt: skip
@@ -145,7 +141,7 @@ def test_an_update_that_no_kernel_takes_fails_before_a_plugin_runs(node: Node, m
     ):
         update = api.UpdateContainerRequest(pod=a_pod(), container=container, linux_resources=resources)
         refused = f"plugin: a: {field}: 4 elements, at most 3"
-        assert (outcome(node, node.handle("UpdateContainer", update)), node.runs) == (refused, [])
+        assert (done(node, node.handle("UpdateContainer", update)), node.runs) == (refused, [])
 
 
 WHERE = pytest.mark.parametrize("where", ["request", "result"])
@@ -163,7 +159,7 @@ def test_what_takes_too_long_is_killed_and_decided_by_the_policy_before_the_answ
     assert made.pending
     node.loop.advance(0.01)
     error = r"plugin: a: a container of \d+ bytes: not done in the time of the event" if fail else "ok"
-    assert re.fullmatch(error, outcome(node, made))
+    assert re.fullmatch(error, done(node, made))
     assert made.reply is None
     assert node.runs == {"request": [], "result": ["a create c1"]}[where]
 
@@ -193,7 +189,7 @@ def test_the_limit_of_a_plugin_does_not_count_while_its_result_is_read(
     node.loop.advance(1)
     assert made.pending
     node.loop.advance(DUE - apart.RESERVE - 1)
-    assert "not done in the time of the event" in outcome(node, made)
+    assert "not done in the time of the event" in done(node, made)
 
 
 @pytest.mark.parametrize(("of", "name"), [(spec, "to_json"), (create_answer, "merged")])
@@ -202,7 +198,7 @@ def test_a_bug_in_a_child_process_fails_its_plugin_and_is_logged(
 ) -> None:
     monkeypatch.setattr(of, name, Mock(side_effect=KeyError("found")))
     configured(node, "CreateContainer", plugins="a").plugins(a=saying(**EDIT))
-    assert outcome(node, creating(node)).startswith("plugin: a: ")
+    assert done(node, creating(node)).startswith("plugin: a: ")
     assert "KeyError: 'found'" in caplog.text
     caplog.clear()
 
@@ -213,4 +209,4 @@ def test_a_result_that_a_child_process_cannot_write_is_no_result(node: Node) -> 
         return bytes(100_000)
 
     made = Answer(apart.computed(node.loop, computed, node.loop.time() + 10, "a container"))
-    assert outcome(node, made) == "a container: the process that looks at it cannot write its result"
+    assert done(node, made) == "a container: the process that looks at it cannot write its result"

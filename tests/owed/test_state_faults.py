@@ -359,21 +359,17 @@ REMOVED: dict[str, Callable[[Life], object]] = {
 }
 
 
-@pytest.mark.parametrize("when", ["at any time", "before it joins again", "while it is read"])
+@pytest.mark.parametrize("is_being_read", [False, True])
 @pytest.mark.parametrize("what", REMOVED)
-def test_what_is_removed_is_made_again_with_all_that_is_owed(what: str, when: str, start: Start) -> None:
+def test_what_is_removed_is_made_again_with_all_that_is_owed(what: str, start: Start, *, is_being_read: bool) -> None:
     life = start()
     for entry in (A, B):
         life.ledger.add(target("c1"), entry)
     life.ledger.add(target("c2"), A)
     life.ledger.begin_deletes("c2")
-    if when == "while it is read":
+    if is_being_read:
         life.ledger.read_all()
-    elif when == "before it joins again":
-        life.turns.leave()
     REMOVED[what](life)
-    if when == "before it joins again":
-        life.turns.join()
     life.loop.settle()
     for _ in range(2):
         assert life.ledger.ids() == ["c1"]

@@ -8,6 +8,7 @@ import os
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -29,6 +30,11 @@ def file(adapter: Adapter) -> Path:
 def hold(fd: int, byte: int) -> None:
     """Locks a byte as another process does."""
     fcntl.fcntl(fd, fcntl.F_OFD_SETLK, turns_file._FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0))
+
+
+def failing(number: int) -> Mock:
+    """A system call that fails."""
+    return Mock(side_effect=OSError(number, os.strerror(number)))
 
 
 def table(adapter: Adapter) -> bytes:
@@ -76,13 +82,6 @@ def test_what_an_adapter_has_answered_that_has_gone_since_is_done_though_the_nex
     assert table(second) == written, "it is alone"
 
 
-def test_an_event_that_is_read_too_late_is_not_that_of_an_adapter_that_had_gone_before(start: Start) -> None:
-    first, second = start(), start()
-    first.die()
-    assert not second.turns.look()
-    assert not second.turns.others_got(second.comes())
-
-
 def test_an_adapter_that_has_left_and_works_on_counts_as_another_until_its_work_is_done(start: Start) -> None:
     first, second = start(), start()
     assert first.turns.lock("pod", "c1")
@@ -112,13 +111,6 @@ def test_a_file_that_many_have_joined_is_made_short_by_one_that_is_alone(start: 
 # ---- whose event it is
 
 
-def test_who_is_asked_first_serves_and_the_next_one_sees_that_it_is_done(start: Start) -> None:
-    first, second, third = start(), start(), start()
-    for order in ((first, second, third), (third, second, first), (second, first, third)):
-        for method in ("StartContainer", "UpdateContainer", "UpdateContainer"):
-            assert [adapter.serves(method) for adapter in order] == [MINE, DONE, DONE]
-
-
 @pytest.mark.parametrize(("end", "fate"), [(None, REPEAT), (NoteState.FAILED, MINE), (NoteState.ANSWERED, DONE)])
 def test_the_next_one_decides_by_the_end_of_the_one_before(start: Start, end: NoteState | None, fate: object) -> None:
     first, second = start(), start()
@@ -137,43 +129,12 @@ def test_a_repeat_begins_when_the_first_adapter_began(start: Start) -> None:
     assert (fate, again.at) == (REPEAT, turn.at)
 
 
-def test_an_event_that_an_adapter_was_late_at_is_not_taken_for_the_next_one_of_its_name(start: Start) -> None:
-    first, second = start(), start()
-    assert first.serves("UpdateContainer", state=None) is MINE
-    assert second.serves("UpdateContainer") is REPEAT
-    assert first.serves("UpdateContainer") is MINE
-    assert second.serves("UpdateContainer") is DONE
-
-
-def test_what_no_plugin_ran_at_here_is_not_taken_for_the_next_event_of_its_name(start: Start) -> None:
-    first, second = start(), start()
-    assert first.serves("UpdateContainer") is MINE
-    second.comes("UpdateContainer")
-    assert second.serves("UpdateContainer") is MINE
-
-
 def test_what_was_read_too_late_is_not_taken_for_the_next_event_of_its_name(start: Start) -> None:
     first, second = start(), start()
     quiet = second.clock()
     assert first.serves("UpdateContainer") is MINE
     assert second.turns.others_got(second.turns.turn("UpdateContainer", "pod", "c1", quiet, timeout=0.5))
     assert second.serves("UpdateContainer") is MINE
-
-
-def test_an_event_that_perhaps_was_read_too_late_hides_no_note_of_the_next_one(start: Start) -> None:
-    first, second = start(), start()
-    quiet = second.clock()
-    assert first.serves() is MINE
-    second.turns.turn("CreateContainer", "pod", "c1", quiet, timeout=0.5)
-    assert second.serves() is DONE
-
-
-def test_a_note_of_an_event_that_was_read_in_time_is_for_no_later_one(start: Start) -> None:
-    first, second = start(), start()
-    quiet = second.clock()
-    assert first.serves("CreateContainer") is MINE
-    second.turns.turn("CreateContainer", "pod", "c1", quiet, timeout=1e6)
-    assert second.turns.take(second.turns.turn("StartContainer", "pod", "c1", quiet, timeout=0.5)) is MINE
 
 
 def test_an_event_is_missed_also_if_its_server_has_gone_since(start: Start) -> None:
@@ -196,36 +157,10 @@ def test_an_adapter_that_was_stopped_finds_that_all_was_served(start: Start) -> 
     assert found == [PAST, DONE, DONE, DONE]
 
 
-@pytest.mark.parametrize(
-    ("waits", "comes", "fate"),
-    [
-        ("StopContainer", "StartContainer", PAST),
-        ("StopContainer", "StopContainer", DONE),
-        ("StartContainer", "StopContainer", PAST),
-    ],
-)
-def test_an_event_whose_turn_comes_after_another_adapter_has_begun_a_later_one_is_past(
-    start: Start, waits: str, comes: str, fate: object
-) -> None:
-    first, second = start(), start()
-    assert first.serves("CreateContainer") is MINE
-    waiting = second.comes(waits)
-    assert first.serves(comes) is MINE
-    assert second.turns.take(waiting) is fate
-    assert second.turns.is_answered(waiting)
-    assert first.serves(waits, id_="c2") is MINE
-    assert second.turns.take(second.comes("RemoveContainer")) is MINE, "what is later is not past"
-
-
-def waiting(adapter: Adapter, method: str = "StartContainer") -> Turn:
-    """An event whose work waits."""
-    return adapter.comes(method)
-
-
 def test_an_event_that_was_answered_before_its_turn_goes_on_here_and_nowhere_else(start: Start) -> None:
     first, second, third = start(), start(), start()
     turn, _ = first.begins()
-    waits, at_third = waiting(second), waiting(third)
+    waits, at_third = second.comes(), third.comes()
     second.turns.end(waits, NoteState.ANSWERED)
     assert third.turns.is_answered(at_third)
     first.die()
@@ -235,29 +170,12 @@ def test_an_event_that_was_answered_before_its_turn_goes_on_here_and_nowhere_els
     assert third.turns.lock("pod", "c1"), "there is no lock for the answer, which has been sent"
 
 
-def test_a_failure_before_the_turn_hides_no_answer_of_another_adapter(start: Start) -> None:
-    first, second = start(), start()
-    turn, _ = first.begins()
-    waits = waiting(second)
-    first.ends(turn)
-    second.turns.end(waits, NoteState.FAILED)
-    assert second.turns.take(waits) is DONE
-
-
-def test_an_answer_before_the_turn_hides_no_note_of_a_later_event(start: Start) -> None:
-    first, second, third = start(), start(), start()
-    waits, at_third = waiting(second, "StopContainer"), third.comes("StartContainer")
-    assert first.serves("StartContainer") is MINE
-    second.turns.end(waits, NoteState.ANSWERED)
-    assert third.turns.take(at_third) is DONE
-
-
 def test_a_note_of_an_earlier_event_replaces_no_later_one_of_the_id(start: Start) -> None:
     first, second = start(), start()
-    earlier = waiting(first, "UpdateContainer")
+    earlier = first.comes("UpdateContainer")
     first.turns.end(earlier, NoteState.ANSWERED)
     assert second.serves("UpdateContainer") is DONE
-    first.turns.end(waiting(first, "UpdateContainer"), NoteState.ANSWERED)
+    first.turns.end(first.comes("UpdateContainer"), NoteState.ANSWERED)
     assert first.turns.take(earlier) is MINE
     first.turns.unlock("pod", "c1")
     assert second.serves("UpdateContainer") is DONE
@@ -277,32 +195,13 @@ def test_a_note_of_a_moment_that_has_not_come_has_been_garbled_and_is_replaced(s
 
 def test_what_is_done_elsewhere_is_done_though_its_note_has_been_replaced_since(start: Start) -> None:
     first, second = start(), start()
-    waits = waiting(second)
+    waits = second.comes()
     assert first.serves() is MINE
     assert second.turns.is_answered(waits)
     place = turns._place(waits)
     other = next(id_ for id_ in map(str, range(10**6)) if turns._place(first.comes(id_=id_)) == place)
     assert first.serves(id_=other) is MINE
     assert second.turns.take(waits) is DONE
-
-
-def test_an_event_that_failed_after_the_time_was_up_here_is_over(start: Start) -> None:
-    first, second = start(), start()
-    late = first.turns.turn("StartContainer", "pod", "c1", first.clock(), timeout=1.5)
-    assert second.serves(state=NoteState.FAILED) is MINE
-    assert first.turns.take(late) is PAST
-    again = first.comes()
-    assert first.turns.take(again) is MINE, "it has come again"
-
-
-def test_an_event_that_failed_as_a_repeat_is_over_for_those_whose_time_was_up_before(start: Start) -> None:
-    first, second, third = start(), start(), start()
-    assert first.begins()[1] is MINE
-    late = second.turns.turn("StartContainer", "pod", "c1", second.clock(), timeout=1.5)
-    first.die()
-    assert third.serves(state=NoteState.FAILED) is REPEAT
-    assert second.turns.take(late) is PAST
-    assert second.turns.take(second.comes()) is MINE, "it has come again"
 
 
 def test_an_end_that_was_read_too_late_is_not_noted_over_the_next_life(start: Start) -> None:
@@ -318,38 +217,6 @@ def test_an_end_that_was_read_too_late_is_not_noted_over_the_next_life(start: St
         second.turns.take(late)
         second.ends(late)
     assert third.serves("StartContainer") is DONE
-
-
-def test_no_event_of_an_adapter_is_past_for_its_own_notes(start: Start) -> None:
-    first, _ = start(), start()
-    waits = waiting(first, "StopContainer")
-    first.turns.end(waiting(first), NoteState.ANSWERED)
-    assert first.turns.take(waits) is MINE
-
-
-def test_what_was_missed_hides_no_note_of_the_event_after_it(start: Start) -> None:
-    first, second = start(), start()
-    quiet = second.clock()
-    assert [first.serves("StopContainer"), first.serves("CreateContainer")] == [MINE, MINE]
-    assert second.turns.others_got(second.turns.turn("StopContainer", "pod", "c1", quiet, timeout=0.5))
-    assert second.serves("CreateContainer") is DONE
-
-
-def test_notes_from_before_an_adapter_joined_are_for_other_events(start: Start) -> None:
-    first, witness = start(), start()
-    assert first.serves() is MINE
-    second = start()
-    assert second.serves() is MINE
-    assert witness.serves() is DONE
-
-
-def test_ids_whose_notes_have_one_place_lose_the_earlier_note_only(start: Start) -> None:
-    first, second = start(), start()
-    place = turns._place(first.comes(id_="c0"))
-    other = next(id_ for id_ in map(str, range(10**6)) if turns._place(first.comes(id_=id_)) == place)
-    assert first.serves(id_="c0") is MINE
-    assert first.serves(id_=other) is MINE
-    assert second.serves(id_=other) is DONE
 
 
 # ---- who may work on an id
@@ -374,42 +241,17 @@ def test_a_container_stays_locked_when_its_pod_is_free_again(start: Start) -> No
     assert [second.lock("pod", id_) for id_ in ("c1", "c2")] == [False, True]
 
 
-def test_an_id_that_is_locked_twice_is_free_after_the_second_unlock(start: Start) -> None:
-    first, second = (start().turns for _ in range(2))
-    assert first.lock("pod", "c1")
-    assert first.lock("pod", "c1")
-    first.unlock("pod", "c1")
-    assert not second.lock("pod", "c1")
-    first.unlock("pod", "c1")
-    assert second.lock("pod", "c1")
-
-
-def test_a_killed_adapter_holds_nothing(start: Start) -> None:
-    first, second = start(), start()
-    assert first.begins()[1] is MINE
-    waiting, fate = second.begins()
-    assert fate is None
-    first.die()
-    assert second.turns.take(waiting) is REPEAT
-
-
-@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EINVAL, errno.ENOSYS])
 def test_on_a_file_system_without_locks_each_adapter_serves_and_the_log_says_so_once(
-    start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, number: int
+    start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(*_: object) -> bool:
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(turns_file, "fcntl", SimpleNamespace(**{**vars(fcntl), "fcntl": fail}))
+    monkeypatch.setattr(turns_file, "fcntl", SimpleNamespace(**{**vars(fcntl), "fcntl": failing(errno.ENOLCK)}))
     first, second = start(), start()
     for adapter in (first, second):
         assert not adapter.turns.look()
         assert adapter.turns.lock("pod", "c1")
         adapter.turns.unlock("pod", "c1")
-    assert (
-        caplog.messages
-        == [f"{file(first)}: no locks: {os.strerror(number)}; an adapter beside this one serves the events, too"] * 2
-    )
+    text = f"{file(first)}: no locks: No locks available; an adapter beside this one serves the events, too"
+    assert caplog.messages == [text] * 2
 
 
 # ---- the file
@@ -485,34 +327,12 @@ def test_an_event_after_a_join_has_not_come_to_those_who_had_gone_before(start: 
     assert not adapter.turns.is_shared(turn)
 
 
-def test_two_that_find_the_file_removed_use_one_new_file(start: Start) -> None:
-    adapters = [start() for _ in range(3)]
-    file(adapters[0]).unlink()
-    for adapter in adapters:
-        adapter.turns.look()
-    assert [adapter.serves() for adapter in adapters] == [MINE, DONE, DONE]
-
-
-def test_a_table_that_is_cut_or_garbled_costs_notes_only(start: Start) -> None:
-    first, second = start(), start()
-    turn, _ = first.begins()
-    os.truncate(file(first), PLACE)
-    first.ends(turn)
-    with file(first).open("r+b") as table_:
-        table_.write(b"\xff" * TABLE)
-    assert second.serves() is MINE
-    assert [first.serves(id_="c2"), second.serves(id_="c2")] == [MINE, DONE]
-
-
 def test_a_full_disk_is_told_at_the_start_and_costs_no_note_later(
     start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     caplog.set_level("INFO")
     with monkeypatch.context() as full:
-        full.setattr(os, "posix_fallocate", fail)
+        full.setattr(os, "posix_fallocate", failing(errno.ENOSPC))
         adapter = start()
         assert "No space left on device" in adapter.turns.fault
         assert adapter.turns.lock("pod", "c1")
@@ -524,15 +344,11 @@ def test_a_full_disk_is_told_at_the_start_and_costs_no_note_later(
     assert file(adapter).stat().st_blocks * 512 >= TABLE, "its blocks are there before a note needs them"
 
 
-def no_room(*_: object) -> int:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
 def test_who_joins_sees_that_one_without_room_for_the_file_has_joined(
     start: Start, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as full:
-        full.setattr(os, "posix_fallocate", no_room)
+        full.setattr(os, "posix_fallocate", failing(errno.ENOSPC))
         first = start()
         for _ in range(2):
             assert not first.turns.look()
@@ -556,7 +372,7 @@ def test_no_room_for_a_line_is_told_and_looks_at_no_new_directory(
     first = start()
     second = start(joined=False)
     with monkeypatch.context() as full:
-        full.setattr(TurnsFile, "append", no_room)
+        full.setattr(TurnsFile, "append", failing(errno.ENOSPC))
         second.turns.join()
         for _ in range(3):
             second.turns.look()
@@ -578,7 +394,7 @@ def test_none_joins_beside_another_one_without_room_for_what_both_must_know(
     own = first.turns.directory.path
     before, opened = sorted(os.listdir(own)), len(open_descriptors())
     if missing == "room":
-        monkeypatch.setattr(turns_file, "probe", no_room)
+        monkeypatch.setattr(turns_file, "probe", failing(errno.ENOSPC))
         assert obstacle_in(str(state)) == f"{own}: No space left on device"
         first.turns.leave()
     elif missing != "nothing":
@@ -622,12 +438,8 @@ def test_a_file_in_another_format_is_left_to_its_adapters_and_made_anew_without_
 
 def test_a_note_that_cannot_be_written_is_a_fault(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = start(), start()
-
-    def fail(*_: object) -> int:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
     with monkeypatch.context() as broken:
-        broken.setattr(os, "pwrite", fail)
+        broken.setattr(os, "pwrite", failing(errno.EIO))
         assert first.serves() is MINE
     assert first.turns.fault.startswith(f"{file(first)}: Input/output error")
     assert second.serves() is MINE
