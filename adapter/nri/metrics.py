@@ -73,7 +73,6 @@ class Metrics:
             raise NRIError("metrics need the package prometheus-client: the extra `metrics` of nri") from None
         self._generate, self._type = exposition.generate_latest, exposition.CONTENT_TYPE_PLAIN_0_0_4
         self._plugin = plugin
-        self._is_joined = False
         self._runtime: tuple[str, ...] = ()
         """The name and version of the runtime, and its version of NRI; empty before the first Configure."""
         self._calls: set[Context] = set()

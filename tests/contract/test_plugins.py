@@ -152,14 +152,11 @@ def test_a_plugin_that_starts_but_once_or_never_connects_does_not_register(plugi
 # ---- others' plugins, and ours
 
 
-def go(name: str, base: str) -> Launched:
-    return Launched(PluginFile(require(name), "10", base))
-
-
 @pytest.mark.usefixtures("executed")
 @pytest.mark.parametrize("name", RUNTIMES)
 def test_a_plugin_made_of_upstreams_stub_keeps_all_rules(name: str) -> None:
-    assert named(judge(go("idle", "idle"), patient(FLAVOURS[name]))) == []
+    idle = Launched(PluginFile(require("idle"), "10", "idle"))
+    assert named(judge(idle, patient(FLAVOURS[name]))) == []
 
 
 @pytest.mark.ci

@@ -120,13 +120,9 @@ def test_a_timer_is_waited_for_if_that_is_asked_and_meets_a_refusal_once(nri_run
     assert [refusal.message for refusal in refusals] == ["NRI update of some containers failed"]
 
 
-class Still(Plugin):
-    """Updates nothing."""
-
-
 def test_a_rule_about_updates_says_how_a_timer_is_waited_for(nri_runtime: Node) -> None:
     nri_runtime.played = patient()
     for timer, says in ((0.0, "; a timer of it is waited for with -timer"), (0.01, " in 0.01 s")):
-        verdict = of(nri_runtime.contract(Still, timer=timer), "refused-updates")
+        verdict = of(nri_runtime.contract(Plugin, timer=timer), "refused-updates")
         assert verdict.result is Result.DOES_NOT_APPLY
         assert verdict.came.startswith(f"the plugin has not called UpdateContainers{says}")

@@ -19,7 +19,6 @@ from .oci import RUNTIMES, OciRuntime, need
 
 @pytest.fixture(params=few(sorted(RUNTIMES), 1))
 def oci(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OciRuntime]:
-    """runc or crun."""
     need(request.param)
     runtime = OciRuntime(request.param, tmp_path)
     yield runtime

@@ -59,7 +59,6 @@ class OciRuntime:
         return [*self._enter, *RUNTIMES[self.name], "--root", str(self.root)]
 
     def run(self, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
-        """Runs a command of the runtime."""
         return subprocess.run([*self.line, *words], check=False, text=True, timeout=LIMIT, **{**QUIET, **options})
 
     def create(self, *program: str, uid: int = 0) -> Container:
@@ -69,7 +68,6 @@ class OciRuntime:
         return container
 
     def clear(self) -> None:
-        """Deletes what is left."""
         for container in self.made:
             container.delete()
 
@@ -115,7 +113,6 @@ class Container:
         gone(self.pid)
 
     def until_run(self) -> None:
-        """Waits until its program has been executed."""
         until(lambda: self.has_run > 0, "the program has run")
 
     def _write_config(self, words: list[str]) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,6 @@ from .host import Host
 
 
 @pytest.fixture
-def host() -> Iterator[Host]:
-    """A runtime at a path that is short enough for a socket's address."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as directory:
-        yield Host(f"{directory}/nri.sock")
+def host(short_path: Path) -> Host:
+    """A runtime's place, where it does not listen yet."""
+    return Host(f"{short_path}/nri.sock")

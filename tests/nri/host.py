@@ -22,8 +22,6 @@ OVER = 1e-9
 
 
 class Peer(End):
-    """A runtime's end of a trunk."""
-
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         super().__init__(writer.write)
         self.writer = writer

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import traceback
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -82,185 +80,150 @@ def test_what_is_set_in_a_map_is_not_removed_in_it_too() -> None:
     assert not adjust.message.linux.resources.unified
 
 
-def attribute(name: str, value: object) -> Callable[[Any], None]:
-    return lambda adjust: setattr(adjust, name, value)
-
-
-def item(of: str, name: object, value: object) -> Callable[[Any], None]:
-    def assign(adjust: Any) -> None:
-        getattr(adjust, of)[name] = value
-
-    return assign
-
-
-def removal(of: str, name: str) -> Callable[[Any], None]:
-    return lambda adjust: getattr(adjust, of).__delitem__(name)
-
-
+DEVICE = "a name of at most 15 characters"
+DEADLINE = "scheduler: SCHED_DEADLINE needs 0 < runtime <= deadline <= period"
+WORD = "a text, of which runtimes take an empty one as no change"
 NOT_FORWARDED = "NRI does not forward its removal; one of an earlier plugin can be replaced"
-WRONG: dict[str, Callable[[Any], object]] = {
-    f"env['B']: {NOT_FORWARDED}": removal("env", "B"),
-    f"devices['/dev/b']: {NOT_FORWARDED}": removal("devices", "/dev/b"),
-    "rlimits['RLIMIT_CORE']: NRI can change it but not remove it": removal("rlimits", "RLIMIT_CORE"),
-    "unified['memory.high']: NRI can change it but not remove it": removal("unified", "memory.high"),
-    "env: '-B': NRI takes a name with a leading - as a removal": item("env", "-B", "1"),
-    "annotations: '-a': NRI takes a name with a leading - as a removal": item("annotations", "-a", "1"),
-    "env: 'A=B' is not a name without =": item("env", "A=B", "1"),
-    "env: '' is not a name without =": item("env", "", "1"),
-    r"env['A']: 'a\x00' has a NUL character": item("env", "A", "a\0"),
-    "mounts: 'data' is not an absolute path": lambda adjust: adjust.mounts.add("data", "/srv"),
-    "mounts['/data']: 'srv' is not an absolute path": lambda adjust: adjust.mounts.add("/data", "srv"),
-    "mounts['/data']: 'ro' is a text, not a list of texts": lambda adjust: adjust.mounts.add(
-        "/data", "/a", options="ro"
+WRONG = {
+    "del adjust.env['B']": f"env['B']: {NOT_FORWARDED}",
+    "del adjust.devices['/dev/b']": f"devices['/dev/b']: {NOT_FORWARDED}",
+    "del adjust.rlimits['RLIMIT_CORE']": "rlimits['RLIMIT_CORE']: NRI can change it but not remove it",
+    "del adjust.unified['memory.high']": "unified['memory.high']: NRI can change it but not remove it",
+    "adjust.env['-B'] = '1'": "env: '-B': NRI takes a name with a leading - as a removal",
+    "adjust.annotations['-a'] = '1'": "annotations: '-a': NRI takes a name with a leading - as a removal",
+    "adjust.env['A=B'] = '1'": "env: 'A=B' is not a name without =",
+    "adjust.env[''] = '1'": "env: '' is not a name without =",
+    r"adjust.env['A'] = 'a\x00'": r"env['A']: 'a\x00' has a NUL character",
+    "adjust.mounts.add('data', '/srv')": "mounts: 'data' is not an absolute path",
+    "adjust.mounts.add('/data', 'srv')": "mounts['/data']: 'srv' is not an absolute path",
+    "adjust.mounts.add('/data', '/a', options='ro')": "mounts['/data']: 'ro' is a text, not a list of texts",
+    "adjust.devices.add('/dev/a', 'char')": "devices['/dev/a']: 'char' is not c, u, b or p",
+    "adjust.hooks.add('start', '/bin/true')": (
+        "hooks: 'start' is not one of prestart, create_runtime, create_container, start_container, poststart, poststop"
     ),
-    "devices['/dev/a']: 'char' is not c, u, b or p": lambda adjust: adjust.devices.add("/dev/a", "char"),
-    "hooks: 'start' is not one of prestart, create_runtime, create_container, start_container, poststart, poststop": (
-        lambda adjust: adjust.hooks.add("start", "/bin/true")
+    "adjust.hooks.add('poststop', 'true')": "hooks.poststop: 'true' is not an absolute path",
+    "adjust.hooks.add('poststop', '/bin/true', env=['A'])": "hooks.poststop: 'A' is not NAME=VALUE",
+    "adjust.hooks.add('poststop', '/bin/true', timeout=0)": "hooks.poststop: a timeout of 0 s",
+    "adjust.rlimits['RLIMIT_CORE'] = (2, 1)": "rlimits['RLIMIT_CORE']: the soft limit 2 is above the hard limit 1",
+    "adjust.rlimits['NOFILE'] = (1, 1)": "rlimits: 'NOFILE' is not RLIMIT_ and a word",
+    "adjust.args = []": "args: []: runtimes take no arguments as no change",
+    "adjust.args = 'sh'": "args: 'sh' is a text, not a list of texts",
+    "adjust.add_cdi_device('gpu0')": "CDI_devices: 'gpu0' is not VENDOR/CLASS=DEVICE",
+    "adjust.cpu.shares = 0": "shares: 0 is not 1 or more",
+    "adjust.cpu.quota = -2": "quota: -2 is not 1 or more, or -1 for no limit",
+    "adjust.memory.limit = 0": "limit: 0 is not 1 or more, or -1 for no limit",
+    "adjust.pids_limit = -1": "pids_limit: -1 is not 1 or more",
+    "adjust.oom_score_adj = 1001": "oom_score_adj: 1001 is not -1000 to 1000",
+    "adjust.cpu.cpus = ''": f"cpus: '' is not {WORD}",
+    "adjust.memory.swap = 1": "swap: runtimes change only the limit of memory",
+    "adjust.cpu.share = 2": "share: unknown field; did you mean `shares`?",
+    "adjust.env = {'A': '1'}": "env: assign to its elements: `env[…] = …`",
+    "adjust.hugepages['2M'] = 1": "hugepages: '2M' is not a size such as 2MB",
+    "del adjust.hugepages['2MB']": "hugepages['2MB']: NRI can change it but not remove it",
+    "adjust.namespaces['net'] = ''": (
+        "namespaces: 'net' is not one of network, pid, mount, ipc, uts, user, cgroup, time"
     ),
-    "hooks.poststop: 'true' is not an absolute path": lambda adjust: adjust.hooks.add("poststop", "true"),
-    "hooks.poststop: 'A' is not NAME=VALUE": lambda adjust: adjust.hooks.add("poststop", "/bin/true", env=["A"]),
-    "hooks.poststop: a timeout of 0 s": lambda adjust: adjust.hooks.add("poststop", "/bin/true", timeout=0),
-    "rlimits['RLIMIT_CORE']: the soft limit 2 is above the hard limit 1": item("rlimits", "RLIMIT_CORE", (2, 1)),
-    "rlimits: 'NOFILE' is not RLIMIT_ and a word": item("rlimits", "NOFILE", (1, 1)),
-    "args: []: runtimes take no arguments as no change": attribute("args", []),
-    "args: 'sh' is a text, not a list of texts": attribute("args", "sh"),
-    "CDI_devices: 'gpu0' is not VENDOR/CLASS=DEVICE": lambda adjust: adjust.add_cdi_device("gpu0"),
-    "shares: 0 is not 1 or more": lambda adjust: setattr(adjust.cpu, "shares", 0),
-    "quota: -2 is not 1 or more, or -1 for no limit": lambda adjust: setattr(adjust.cpu, "quota", -2),
-    "limit: 0 is not 1 or more, or -1 for no limit": lambda adjust: setattr(adjust.memory, "limit", 0),
-    "pids_limit: -1 is not 1 or more": attribute("pids_limit", -1),
-    "oom_score_adj: 1001 is not -1000 to 1000": attribute("oom_score_adj", 1001),
-    "cpus: '' is not a text, of which runtimes take an empty one as no change": (
-        lambda adjust: setattr(adjust.cpu, "cpus", "")
+    "adjust.namespaces['network'] = 'a'": "namespaces['network']: 'a' is not an absolute path",
+    "adjust.net_devices['a-name-of-16-let'] = ''": f"net_devices: 'a-name-of-16-let' is not {DEVICE}",
+    "del adjust.net_devices['a-longer-name-of-21-c']": f"net_devices: 'a-longer-name-of-21-c' is not {DEVICE}",
+    "adjust.net_devices['eth0'] = 'a/b'": f"net_devices['eth0']: 'a/b' is not {DEVICE}",
+    "adjust.net_devices['eth0'] = 'a:b'": f"net_devices['eth0']: 'a:b' is not {DEVICE}",
+    "adjust.rdt.clos_id = ''": f"clos_id: '' is not {WORD}",
+    "adjust.rdt.schemata = 'L3:0=f'": "schemata: 'L3:0=f' is a text, not a list of texts",
+    "adjust.set_io_priority('IOPRIO_CLASS_BE', 8)": "io_priority: 8 is not 0 to 7",
+    "adjust.set_io_priority('BE')": (
+        "io_priority: 'BE' is not one of IOPRIO_CLASS_NONE, IOPRIO_CLASS_RT, IOPRIO_CLASS_BE, IOPRIO_CLASS_IDLE"
     ),
-    "swap: runtimes change only the limit of memory": lambda adjust: setattr(adjust.memory, "swap", 1),
-    "share: unknown field; did you mean `shares`?": lambda adjust: setattr(adjust.cpu, "share", 2),
-    "env: assign to its elements: `env[…] = …`": attribute("env", {"A": "1"}),
-    "hugepages: '2M' is not a size such as 2MB": item("hugepages", "2M", 1),
-    "hugepages['2MB']: NRI can change it but not remove it": removal("hugepages", "2MB"),
-    "namespaces: 'net' is not one of network, pid, mount, ipc, uts, user, cgroup, time": item("namespaces", "net", ""),
-    "namespaces['network']: 'a' is not an absolute path": item("namespaces", "network", "a"),
-    "net_devices: 'a-name-of-16-let' is not a name of at most 15 characters": item(
-        "net_devices", "a-name-of-16-let", ""
+    "adjust.set_memory_policy('MPOL_BIND', 'all')": "memory_policy: 'all' is not NUMA nodes such as 0-1,3",
+    "adjust.set_memory_policy('MPOL_BIND', '0', ['F'])": (
+        "memory_policy: 'F' is not one of MPOL_F_STATIC_NODES, MPOL_F_RELATIVE_NODES, MPOL_F_NUMA_BALANCING"
     ),
-    "net_devices: 'a-longer-name-of-21-c' is not a name of at most 15 characters": removal(
-        "net_devices", "a-longer-name-of-21-c"
+    "adjust.set_scheduler('SCHED_BATCH', priority=1)": "scheduler: SCHED_BATCH has no priority",
+    "adjust.set_scheduler('SCHED_IDLE', nice=1)": "scheduler: SCHED_IDLE has no nice",
+    "adjust.set_scheduler('SCHED_OTHER', nice=20)": "scheduler: nice: 20 is not -20 to 19",
+    "adjust.set_scheduler('SCHED_FIFO')": "scheduler: priority: 0 is not 1 to 99",
+    "adjust.set_scheduler('SCHED_DEADLINE', runtime=2, deadline=1, period=3)": DEADLINE,
+    "adjust.set_scheduler('SCHED_DEADLINE', runtime=0, deadline=2, period=3)": DEADLINE,
+    "adjust.set_scheduler('SCHED_DEADLINE', runtime=1, deadline=2, period=1)": DEADLINE,
+    "adjust.rlimits['RLIMIT_'] = (1, 1)": "rlimits: 'RLIMIT_' is not RLIMIT_ and a word",
+    "adjust.rlimits['RLIMIT_core'] = (1, 1)": "rlimits: 'RLIMIT_core' is not RLIMIT_ and a word",
+    "adjust.hooks.add('poststop', '/bin/true', env=['=A'])": "hooks.poststop: '=A' is not NAME=VALUE",
+    "adjust.hooks.add('poststop', '/bin/true', 'true')": "hooks.poststop: 'true' is a text, not a list of texts",
+    "adjust.hooks.add('poststop', '/bin/true', env='A=1')": "hooks.poststop: 'A=1' is a text, not a list of texts",
+    "adjust.hugepages['02MB'] = 1": "hugepages: '02MB' is not a size such as 2MB",
+    "adjust.args = ['']": "args: ['']: runtimes take no arguments as no change",
+    "adjust.oom_score_adj = -1001": "oom_score_adj: -1001 is not -1000 to 1000",
+    "adjust.add_cdi_device('a/b=')": "CDI_devices: 'a/b=' is not VENDOR/CLASS=DEVICE",
+    "adjust.add_cdi_device('a/b/c=d')": "CDI_devices: 'a/b/c=d' is not VENDOR/CLASS=DEVICE",
+    "adjust.devices.add('dev', 'c')": "devices: 'dev' is not an absolute path",
+    r"adjust.mounts.add('/data', 'a', 'a\x00')": r"mounts['/data']: 'a\x00' has a NUL character",
+    r"adjust.mounts.add('/data', 'b\x00', 'tmpfs')": r"mounts['/data']: 'b\x00' has a NUL character",
+    r"adjust.cpu.cpus = '\x00'": rf"cpus: '\x00' is not {WORD}",
+    "adjust.cpu.mems = 1": f"mems: 1 (int) is not {WORD}",
+    "adjust.rdt.enable_monitoring = 'yes'": "enable_monitoring: 'yes' (str) is not True or False",
+    "adjust.set_io_priority('IOPRIO_CLASS_BE', -1)": "io_priority: -1 is not 0 to 7",
+    "adjust.set_scheduler('SCHED_OTHER', nice=-21)": "scheduler: nice: -21 is not -20 to 19",
+    "adjust.set_scheduler('SCHED_RR', priority=100)": "scheduler: priority: 100 is not 1 to 99",
+    "adjust.set_scheduler('SCHED_OTHER', flags='F')": "scheduler: 'F' is a text, not a list of texts",
+    "adjust.set_memory_policy('MPOL_BIND', '0', 'F')": "memory_policy: 'F' is a text, not a list of texts",
+    "adjust.set_seccomp({})": "seccomp: no defaultAction",
+    "adjust.set_seccomp({'defaultaction': 'SCMP_ACT_ALLOW'})": (
+        "seccomp: unknown key 'defaultaction'; did you mean `defaultAction`?"
     ),
-    "net_devices['eth0']: 'a/b' is not a name of at most 15 characters": item("net_devices", "eth0", "a/b"),
-    "clos_id: '' is not a text, of which runtimes take an empty one as no change": (
-        lambda adjust: setattr(adjust.rdt, "clos_id", "")
-    ),
-    "schemata: 'L3:0=f' is a text, not a list of texts": lambda adjust: setattr(adjust.rdt, "schemata", "L3:0=f"),
-    "io_priority: 8 is not 0 to 7": lambda adjust: adjust.set_io_priority("IOPRIO_CLASS_BE", 8),
-    "io_priority: 'BE' is not one of IOPRIO_CLASS_NONE, IOPRIO_CLASS_RT, IOPRIO_CLASS_BE, IOPRIO_CLASS_IDLE": (
-        lambda adjust: adjust.set_io_priority("BE")
-    ),
-    "memory_policy: 'all' is not NUMA nodes such as 0-1,3": lambda adjust: adjust.set_memory_policy("MPOL_BIND", "all"),
-    "memory_policy: 'F' is not one of MPOL_F_STATIC_NODES, MPOL_F_RELATIVE_NODES, MPOL_F_NUMA_BALANCING": (
-        lambda adjust: adjust.set_memory_policy("MPOL_BIND", "0", ["F"])
-    ),
-    "scheduler: SCHED_BATCH has no priority": lambda adjust: adjust.set_scheduler("SCHED_BATCH", priority=1),
-    "scheduler: SCHED_IDLE has no nice": lambda adjust: adjust.set_scheduler("SCHED_IDLE", nice=1),
-    "scheduler: nice: 20 is not -20 to 19": lambda adjust: adjust.set_scheduler("SCHED_OTHER", nice=20),
-    "scheduler: priority: 0 is not 1 to 99": lambda adjust: adjust.set_scheduler("SCHED_FIFO"),
-    "scheduler: SCHED_DEADLINE needs 0 < runtime <= deadline <= period": (
-        lambda adjust: adjust.set_scheduler("SCHED_DEADLINE", runtime=2, deadline=1, period=3)
-    ),
-    "net_devices['eth0']: 'a:b' is not a name of at most 15 characters": item("net_devices", "eth0", "a:b"),
-    "rlimits: 'RLIMIT_' is not RLIMIT_ and a word": item("rlimits", "RLIMIT_", (1, 1)),
-    "rlimits: 'RLIMIT_core' is not RLIMIT_ and a word": item("rlimits", "RLIMIT_core", (1, 1)),
-    "hooks.poststop: '=A' is not NAME=VALUE": lambda adjust: adjust.hooks.add("poststop", "/bin/true", env=["=A"]),
-    "hooks.poststop: 'true' is a text, not a list of texts": (
-        lambda adjust: adjust.hooks.add("poststop", "/bin/true", "true")
-    ),
-    "hooks.poststop: 'A=1' is a text, not a list of texts": (
-        lambda adjust: adjust.hooks.add("poststop", "/bin/true", env="A=1")
-    ),
-    "hugepages: '02MB' is not a size such as 2MB": item("hugepages", "02MB", 1),
-    "args: ['']: runtimes take no arguments as no change": attribute("args", [""]),
-    "oom_score_adj: -1001 is not -1000 to 1000": attribute("oom_score_adj", -1001),
-    "CDI_devices: 'a/b=' is not VENDOR/CLASS=DEVICE": lambda adjust: adjust.add_cdi_device("a/b="),
-    "CDI_devices: 'a/b/c=d' is not VENDOR/CLASS=DEVICE": lambda adjust: adjust.add_cdi_device("a/b/c=d"),
-    "devices: 'dev' is not an absolute path": lambda adjust: adjust.devices.add("dev", "c"),
-    r"mounts['/data']: 'a\x00' has a NUL character": lambda adjust: adjust.mounts.add("/data", "a", "a\0"),
-    r"mounts['/data']: 'b\x00' has a NUL character": lambda adjust: adjust.mounts.add("/data", "b\0", "tmpfs"),
-    r"cpus: '\x00' is not a text, of which runtimes take an empty one as no change": (
-        lambda adjust: setattr(adjust.cpu, "cpus", "\0")
-    ),
-    "mems: 1 (int) is not a text, of which runtimes take an empty one as no change": (
-        lambda adjust: setattr(adjust.cpu, "mems", 1)
-    ),
-    "enable_monitoring: 'yes' (str) is not True or False": (
-        lambda adjust: setattr(adjust.rdt, "enable_monitoring", "yes")
-    ),
-    "io_priority: -1 is not 0 to 7": lambda adjust: adjust.set_io_priority("IOPRIO_CLASS_BE", -1),
-    "scheduler: nice: -21 is not -20 to 19": lambda adjust: adjust.set_scheduler("SCHED_OTHER", nice=-21),
-    "scheduler: priority: 100 is not 1 to 99": lambda adjust: adjust.set_scheduler("SCHED_RR", priority=100),
-    "scheduler: 'F' is a text, not a list of texts": lambda adjust: adjust.set_scheduler("SCHED_OTHER", flags="F"),
-    "memory_policy: 'F' is a text, not a list of texts": (
-        lambda adjust: adjust.set_memory_policy("MPOL_BIND", "0", "F")
-    ),
-    "seccomp: no defaultAction": lambda adjust: adjust.set_seccomp({}),
-    "seccomp: unknown key 'defaultaction'; did you mean `defaultAction`?": (
-        lambda adjust: adjust.set_seccomp({"defaultaction": "SCMP_ACT_ALLOW"})
-    ),
-    "seccomp.syscalls[1]: unknown key 'name'; did you mean `names`?": (
-        lambda adjust: adjust.set_seccomp({"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{}, {"name": "mount"}]})
+    "adjust.set_seccomp({'defaultAction': 'SCMP_ACT_ALLOW', 'syscalls': [{}, {'name': 'mount'}]})": (
+        "seccomp.syscalls[1]: unknown key 'name'; did you mean `names`?"
     ),
 }
 
 
-@pytest.mark.parametrize("text", WRONG)
-def test_what_has_no_effect_is_refused_and_nothing_is_written(text: str) -> None:
+@pytest.mark.parametrize("code", WRONG)
+def test_what_has_no_effect_is_refused_and_nothing_is_written(code: str) -> None:
     adjust = Adjustment()
     with pytest.raises((ValueError, AttributeError, TypeError)) as raised:
-        WRONG[text](adjust)
-    assert str(raised.value) == text
+        exec(code, {"adjust": adjust})  # noqa: S102
+    assert str(raised.value) == WRONG[code]
     assert not adjust.message.ByteSize()
-    assert traceback.extract_tb(raised.tb)[0].filename == __file__
 
 
-TAKEN: dict[str, Callable[[Any], object]] = {
-    "linux { resources { cpu { shares { value: 1 } } } }": lambda adjust: setattr(adjust.cpu, "shares", 1),
-    "linux { resources { memory { limit { value: 1 } } } }": lambda adjust: setattr(adjust.memory, "limit", 1),
-    "linux { oom_score_adj { value: 1000 } }": attribute("oom_score_adj", 1000),
-    "linux { oom_score_adj { value: -1000 } }": attribute("oom_score_adj", -1000),
-    'linux { resources { rdt_class { value: "gold" } } }': attribute("rdt_class", "gold"),
-    'linux { resources { hugepage_limits { page_size: "16KB" } } }': item("hugepages", "16KB", 0),
-    'linux { net_devices { key: "a-name-of-15-le" value { } } }': item("net_devices", "a-name-of-15-le", ""),
-    'linux { sysctl { key: "a\\nb" value: "" } }': item("sysctl", "a\nb", ""),
-    'CDI_devices { name: "a.b/c=0" }': lambda adjust: adjust.add_cdi_device("a.b/c=0"),
-    'hooks { poststop { path: "/a" args: ["a", "b"] env: "A=" timeout { value: 1 } } }': (
-        lambda adjust: adjust.hooks.add("poststop", "/a", ["a", "b"], ["A="], timeout=1)
+TAKEN = {
+    "adjust.cpu.shares = 1": "linux { resources { cpu { shares { value: 1 } } } }",
+    "adjust.memory.limit = 1": "linux { resources { memory { limit { value: 1 } } } }",
+    "adjust.oom_score_adj = 1000": "linux { oom_score_adj { value: 1000 } }",
+    "adjust.oom_score_adj = -1000": "linux { oom_score_adj { value: -1000 } }",
+    "adjust.rdt_class = 'gold'": 'linux { resources { rdt_class { value: "gold" } } }',
+    "adjust.hugepages['16KB'] = 0": 'linux { resources { hugepage_limits { page_size: "16KB" } } }',
+    "adjust.net_devices['a-name-of-15-le'] = ''": 'linux { net_devices { key: "a-name-of-15-le" value { } } }',
+    r"adjust.sysctl['a\nb'] = ''": 'linux { sysctl { key: "a\\nb" value: "" } }',
+    "adjust.add_cdi_device('a.b/c=0')": 'CDI_devices { name: "a.b/c=0" }',
+    "adjust.hooks.add('poststop', '/a', ['a', 'b'], ['A='], timeout=1)": (
+        'hooks { poststop { path: "/a" args: ["a", "b"] env: "A=" timeout { value: 1 } } }'
     ),
-    'mounts { destination: "/a" source: "/" type: "bind" options: ["ro", "bind"] }': (
-        lambda adjust: adjust.mounts.add("/a", "/", options=["ro"])
+    "adjust.mounts.add('/a', '/', options=['ro'])": (
+        'mounts { destination: "/a" source: "/" type: "bind" options: ["ro", "bind"] }'
     ),
-    'mounts { destination: "/a" source: "/" type: "bind" options: "rbind" }': (
-        lambda adjust: adjust.mounts.add("/a", "/", options=["rbind"])
+    "adjust.mounts.add('/a', '/', options=['rbind'])": (
+        'mounts { destination: "/a" source: "/" type: "bind" options: "rbind" }'
     ),
-    'mounts { destination: "/a" source: "b" type: "tmpfs" }': lambda adjust: adjust.mounts.add("/a", "b", "tmpfs"),
-    'linux { devices { path: "/a" type: "u" file_mode { } uid { value: 1 } gid { value: 2 } } }': (
-        lambda adjust: adjust.devices.add("/a", "u", mode=0, uid=1, gid=2)
+    "adjust.mounts.add('/a', 'b', 'tmpfs')": 'mounts { destination: "/a" source: "b" type: "tmpfs" }',
+    "adjust.devices.add('/a', 'u', mode=0, uid=1, gid=2)": (
+        'linux { devices { path: "/a" type: "u" file_mode { } uid { value: 1 } gid { value: 2 } } }'
     ),
-    "linux { scheduler { policy: SCHED_OTHER nice: 19 } }": lambda adjust: adjust.set_scheduler("SCHED_OTHER", nice=19),
-    "linux { scheduler { policy: SCHED_RR priority: 1 } }": lambda adjust: adjust.set_scheduler("SCHED_RR", priority=1),
-    "linux { scheduler { policy: SCHED_DEADLINE runtime: 1 deadline: 1 period: 1 } }": (
-        lambda adjust: adjust.set_scheduler("SCHED_DEADLINE", runtime=1, deadline=1, period=1)
+    "adjust.set_scheduler('SCHED_OTHER', nice=19)": "linux { scheduler { policy: SCHED_OTHER nice: 19 } }",
+    "adjust.set_scheduler('SCHED_RR', priority=1)": "linux { scheduler { policy: SCHED_RR priority: 1 } }",
+    "adjust.set_scheduler('SCHED_DEADLINE', runtime=1, deadline=1, period=1)": (
+        "linux { scheduler { policy: SCHED_DEADLINE runtime: 1 deadline: 1 period: 1 } }"
     ),
-    "linux { io_priority { class: IOPRIO_CLASS_IDLE } }": lambda adjust: adjust.set_io_priority("IOPRIO_CLASS_IDLE"),
-    "linux { memory_policy { mode: MPOL_LOCAL } }": lambda adjust: adjust.set_memory_policy("MPOL_LOCAL"),
-    'linux { memory_policy { mode: MPOL_BIND nodes: "0,2,4-5" } }': (
-        lambda adjust: adjust.set_memory_policy("MPOL_BIND", "0,2,4-5")
-    ),
+    "adjust.set_io_priority('IOPRIO_CLASS_IDLE')": "linux { io_priority { class: IOPRIO_CLASS_IDLE } }",
+    "adjust.set_memory_policy('MPOL_LOCAL')": "linux { memory_policy { mode: MPOL_LOCAL } }",
+    "adjust.set_memory_policy('MPOL_BIND', '0,2,4-5')": 'linux { memory_policy { mode: MPOL_BIND nodes: "0,2,4-5" } }',
 }
 
 
-@pytest.mark.parametrize("text", TAKEN)
-def test_what_just_fits_is_written_and_nothing_else(text: str) -> None:
+@pytest.mark.parametrize("code", TAKEN)
+def test_what_just_fits_is_written_and_nothing_else(code: str) -> None:
     adjust = Adjustment()
-    TAKEN[text](adjust)
-    assert adjust.message == text_format.Parse(text, api.ContainerAdjustment())
+    exec(code, {"adjust": adjust})  # noqa: S102
+    assert adjust.message == text_format.Parse(TAKEN[code], api.ContainerAdjustment())
 
 
 @pytest.mark.parametrize("value", [True, 1.5])
@@ -323,9 +286,6 @@ def test_scheduling_and_memory_policy_are_set_whole() -> None:
         io_priority={"class": "IOPRIO_CLASS_BE", "priority": 7},
         memory_policy={"mode": "MPOL_BIND", "nodes": "0-1,3", "flags": ["MPOL_F_STATIC_NODES"]},
     )
-    for runtime, period in ((0, 3), (1, 1)):
-        with pytest.raises(ValueError, match="SCHED_DEADLINE needs 0 < runtime <= deadline <= period"):
-            adjust.set_scheduler("SCHED_DEADLINE", runtime=runtime, deadline=2, period=period)
     adjust.set_scheduler("SCHED_DEADLINE", runtime=1, deadline=2, period=3)
     assert adjust.message.linux.scheduler == api.LinuxScheduler(
         policy=api.SCHED_DEADLINE, runtime=1, deadline=2, period=3

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from nri.wire import PLUGIN_SERVICE, Code, Reply, mux, ttrpc
 from v010_adapter.errors import PluginError
 
 from ..rig.trunk import HANDLERS, NUMBERS, Runtime, plugin
-from ..rig.waiting import LIMIT
 from ..wire import message_of
 
 Start = Deferred[api.StartContainerResponse]
@@ -126,38 +124,20 @@ def test_a_deferred_answer_is_sent_when_it_is_complete_also_before_the_handler_r
 
 
 def test_two_threads_never_write_at_the_same_time() -> None:
-    """The second answer is completed, by another thread, while the first one is being written."""
-    first, second = Start(), Deferred[api.StopContainerResponse]()
-    other = Thread(target=second.complete, daemon=True)
-    waits = Event()
+    """Each thread that writes has the stub's lock, also one that completes an answer."""
 
-    class Watched:
-        """The stub's lock; says when a thread has to wait for it."""
-
-        def __init__(self, lock: Any) -> None:
-            self._lock = lock
-
-        def __enter__(self) -> None:
-            if not self._lock.acquire(blocking=False):
-                waits.set()
-                self._lock.acquire()
-
-        def __exit__(self, *_: object) -> None:
-            self._lock.release()
-
-    class Slow(Runtime):
+    class Locked(Runtime):
         def receive(self, data: bytes) -> None:
-            if not other.ident:
-                other.start()
-                assert waits.wait(LIMIT), "the other thread writes, too"
+            assert self.stub._lock.locked()
             super().receive(data)
 
-    runtime = Slow(plugin(start_container=lambda *_: first, stop_container=lambda *_: second))
-    runtime.stub._lock = Watched(runtime.stub._lock)  # type: ignore[assignment]
-    assert (runtime.send("StartContainer"), runtime.send("StopContainer")) == (None, None)
-    first.complete()
-    other.join(LIMIT)
-    assert [reply.stream_id for reply in runtime.replies] == [1, 3]
+    later = Start()
+    runtime = Locked(plugin(start_container=lambda *_: later, stop_container=failing(KeyError())))
+    runtime.stub.register()
+    runtime.send("StartContainer")
+    runtime.call("StopContainer")
+    later.complete()
+    assert [reply.stream_id for reply in runtime.replies] == [3, 1]
 
 
 def test_the_errors_of_a_handler_keep_no_frames() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from opentelemetry import propagate, trace
 
-from nri import Context, Plugin, api
+from nri import Context
 from nri.proto import ttrpc_pb2
 from nri.syslog import PlainFormatter
 from nri.testing import Node
@@ -78,19 +78,6 @@ def test_metadata_that_is_sent_as_bytes_of_ttrpc_arrives() -> None:
     assert ttrpc_pb2.Request.FromString(b"\x2a" + bytes([len(pair)]) + pair).metadata[0].value == "v"
 
 
-class Tracing(Plugin):
-    """Remembers the traces of its events."""
-
-    def __init__(self) -> None:
-        self.traces: list[str] = []
-
-    def start_container(self, request: api.StartContainerRequest, context: Context) -> Any:
-        self.traces.append(context.trace_id)
-
-    def validate_container_adjustment(self, request: api.ValidateContainerAdjustmentRequest, context: Context) -> Any:
-        self.traces.append(context.trace_id)
-
-
 def test_the_stubs_line_about_a_failed_handler_has_the_trace(caplog: pytest.LogCaptureFixture) -> None:
     def fail(*_: Any) -> None:
         raise ValueError("no")
@@ -105,11 +92,15 @@ def test_the_stubs_line_about_a_failed_handler_has_the_trace(caplog: pytest.LogC
 
 @pytest.mark.parametrize(("flavour", "validates"), [("containerd/1.7.35", False), ("containerd/2.4.2", True)])
 def test_the_embedded_runtime_sends_metadata(flavour: str, validates: bool) -> None:
-    tracing = Tracing()
+    traces: list[str] = []
+
+    def note(request: object, context: Context) -> None:
+        traces.append(context.trace_id)
+
     with Node(flavour) as node:
-        node.add(tracing)
+        node.add(plugin(start_container=note, validate_container_adjustment=note))
         node.event("StartContainer")
         node.metadata["traceparent"] = PARENT
         node.event("StartContainer")
         node.event("CreateContainer")
-    assert tracing.traces == ["", TRACE, *([TRACE] if validates else [])]
+    assert traces == ["", TRACE, *([TRACE] if validates else [])]

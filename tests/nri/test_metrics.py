@@ -11,6 +11,7 @@ import struct
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from http.client import HTTPConnection
 from types import SimpleNamespace
 from typing import Any
@@ -29,8 +30,6 @@ from ..rig.waiting import LIMIT, until
 
 
 class Client:
-    """A client of the pages."""
-
     def __init__(self, port: int) -> None:
         self.port = port
 
@@ -40,7 +39,9 @@ class Client:
             connection.request("GET", path)
             response = connection.getresponse()
             assert "text" in response.getheader("Content-Type", "")
-            return response.status, response.read().decode()
+            body = response.read()
+            assert response.getheader("Content-Length") == str(len(body))
+            return response.status, body.decode()
         finally:
             connection.close()
 
@@ -81,44 +82,19 @@ class Coroutines(Adjusting):
         return None
 
 
-@pytest.fixture
-def port(caplog: pytest.LogCaptureFixture) -> Any:
-    """Returns the port of the metrics that were opened last, from the log."""
-    caplog.set_level(logging.INFO, "nri.metrics")
-
-    def found() -> int:
-        return int(re.findall(r"metrics and probes at http://127\.0\.0\.1:(\d+)", caplog.text)[-1])
-
-    return found
-
-
-class Running:
-    """`run` in a thread: its plugin ends with its runtime."""
-
-    def __init__(self, plugin: Plugin, node: Node, name: str) -> None:
-        self._thread = threading.Thread(target=self._run, args=(plugin, name, str(node.socket)), daemon=True)
-        self._thread.start()
-        self.ended_with: BaseException | None = None
-
-    def _run(self, plugin: Plugin, name: str, path: str) -> None:
-        try:
-            run(plugin, name, "20", path, [], metrics="127.0.0.1:0")
-        except SystemExit as end:
-            self.ended_with = end
-
-    def wait(self) -> None:
-        self._thread.join(LIMIT)
-        assert not self._thread.is_alive()
-
-
 @pytest.mark.parametrize("plugin", [Adjusting(), Coroutines()], ids=["plain", "coroutines"])
-def test_events_are_counted_by_method_and_status_with_their_time_and_changes(plugin: Plugin, port: Any) -> None:
+def test_events_are_counted_by_method_and_status_with_their_time_and_changes(
+    plugin: Plugin, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "nri.metrics")
     name = type(plugin).__name__.lower()
     own = {"plugin": f"20-{name}"}
     with Node() as node:
-        running = Running(plugin, node, name)
+        serve = partial(run, plugin, name, "20", str(node.socket), [], metrics="127.0.0.1:0")
+        running = threading.Thread(target=serve, daemon=True)
+        running.start()
         node.accept()
-        client = Client(port())
+        client = Client(int(caplog.text.rpartition("metrics and probes at http://127.0.0.1:")[2]))
         try:
             node.event("CreateContainer", name="x")
             node.event("CreateContainer", name="plain")
@@ -145,7 +121,8 @@ def test_events_are_counted_by_method_and_status_with_their_time_and_changes(plu
             assert client.samples("nri_plugin_info", **own) == {("v0.12.3", "containerd", "v2.4.2"): 1.0}
         finally:
             node.stop()
-            running.wait()
+            running.join(LIMIT)
+            assert not running.is_alive()
         with pytest.raises(OSError, match="refused"):
             client.get("/healthz")
 

@@ -149,13 +149,6 @@ def test_run_ends_when_the_runtime_goes_without_reading(runtime: Scripted) -> No
     assert not is_open(runtime.fd)
 
 
-def test_run_ends_with_a_refusal(runtime: Scripted) -> None:
-    runtime.answer(1, refusal="invalid plugin name")
-    with pytest.raises(SystemExit, match=r"^10-mine: the runtime refused plugin 42-env: invalid plugin name$"):
-        run(Plugin())
-    assert not is_open(runtime.fd)
-
-
 def test_run_ends_with_ctrl_c(runtime: Scripted, capsys: pytest.CaptureFixture[str]) -> None:
     runtime.ask("Configure")
     with pytest.raises(SystemExit, match="130"):

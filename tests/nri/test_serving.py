@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import nri
-from nri import Context, Plugin, api, asynchronous, run
+from nri import Context, api, asynchronous, run
 from nri.errors import CallError, NRIError
 from nri.wire import Code, Reply, Request
 
@@ -73,18 +73,8 @@ async def ends_itself(*_: object) -> None:
 
 TYPE = "10-mine: TypeError: start_container has"
 BAD: list[tuple[Callable[..., Any], float, str, str]] = [
-    (
-        returns_a_number,
-        LIMIT,
-        f"{TYPE} returned a int, not StartContainerResponse",
-        "returned a int",
-    ),
-    (
-        lambda *_: "text",
-        LIMIT,
-        f"{TYPE} returned a str, not StartContainerResponse",
-        "returned a str",
-    ),
+    (returns_a_number, LIMIT, f"{TYPE} returned a int, not StartContainerResponse", "returned a int"),
+    (lambda *_: "text", LIMIT, f"{TYPE} returned a str, not StartContainerResponse", "returned a str"),
     (raises, LIMIT, "10-mine: ValueError: not today", "StartContainer: 10-mine: ValueError: not today"),
     (ends_itself, LIMIT, "start_container was cancelled", ""),
     (never_ends, OVER, r"start_container has not answered in [\d.]+ s", "the runtime gets this error"),
@@ -157,27 +147,18 @@ async def test_run_names_late_handlers_and_runs_coroutines(host: Host, caplog: p
     assert len(re.findall(r"start_container has taken [\d.]+ s, longer than the runtime waits", caplog.text)) == 2
 
 
-class Joined(Plugin):
-    """A plugin that says when updates can be asked for."""
-
-    def __init__(self) -> None:
-        self.has_joined = asyncio.Event()
-
-    def on_join(self) -> None:
-        self.has_joined.set()
-
-
 @hosted
 async def test_a_running_plugin_asks_for_updates_and_hears_what_failed(
     host: Host, caplog: pytest.LogCaptureFixture
 ) -> None:
-    made = Joined()
+    joined = asyncio.Event()
+    made = plugin(on_join=joined.set)
     for _ in range(2):  # the second time after a connection
         with pytest.raises(NRIError, match="has not joined"):
             made.update_containers([])
-        made.has_joined.clear()
+        joined.clear()
         async with host.joined(made) as peer:
-            await made.has_joined.wait()
+            await joined.wait()
             assert await awaited(made) == []
             at_once = weakref.ref(made.update_containers([]))
             gc.collect()
@@ -205,9 +186,9 @@ async def test_a_running_plugin_asks_for_updates_and_hears_what_failed(
             await peer.hear(Request)
         with pytest.raises(NRIError, match="the connection with the runtime is lost"):
             await lost
-    made.has_joined.clear()
+    joined.clear()
     async with host.joined(made, ("containerd", "v2.1.5", "")):
-        await made.has_joined.wait()
+        await joined.wait()
         with pytest.raises(NRIError, match="may deadlock over updates"):
             made.update_containers([])
 

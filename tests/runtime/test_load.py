@@ -8,14 +8,14 @@ import sys
 from itertools import cycle
 from pathlib import Path
 from subprocess import PIPE
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from google.protobuf.message import Message
 
-from nri import Context, Plugin, api
+from nri import api
 from nri.testing import FLAVOURS, Answer, Load, Outcome, Runtime, load, node, processes
-from nri.testing import plugin as launched
 from nri.testing.load import MAX_CONTAINERS, Figures, figures, percentile, play
 from nri.testing.node import Node
 from nri.testing.recorded import life
@@ -25,7 +25,8 @@ from v010_adapter.cli import terminal
 from ..rig.embedded import Plugins, serves
 from ..rig.processes import NO_PROCESS
 from ..rig.simulation import Simulate
-from ..rig.waiting import LIMIT, running
+from ..rig.trunk import plugin
+from ..rig.waiting import running
 
 NAME = "10-a"
 Event = tuple[str, str, str]
@@ -40,16 +41,18 @@ class Scripted(Runtime):
         self._seconds = cycle(seconds)
         self._failing = failing
         self.played: list[Event] = []
+        self.requests: list[Any] = []
         self.idle: list[float] = []
-        self.plugin = cast(Any, type("Fake", (), {"name": NAME, "closed": "", "process": None}))
 
     @property
     def plugins(self) -> list[Any]:
-        return [] if self.plugin.closed else [self.plugin]
+        return [SimpleNamespace(name=NAME, closed="", process=None)]
 
     def event(self, method: str, request: Message, timeout: float | None = None) -> Outcome:
         sent: Any = request
         self.played.append((method, sent.pod.id, getattr(sent, "container", api.Container()).id))
+        self.requests.append(request)
+        self.updates.append((NAME, []))
         fails = method == self._failing
         answer = Answer(NAME, error="refused" if fails else "", fails=fails, seconds=next(self._seconds))
         return Outcome(method, [answer], error=answer.error)
@@ -76,12 +79,6 @@ def test_the_same_seed_makes_the_same_events_and_another_one_does_not() -> None:
     for options in ({"pods": 20}, {"pods": 20, "repeat": 2}, {"pods": 20, "rate": 50}):
         assert played(seed=1, **options) == played(seed=1, **options)
         assert played(seed=1, **options) != played(seed=2, **options)
-
-
-def test_each_round_has_its_own_pods() -> None:
-    events = played(pods=5, repeat=3)
-    assert names(events).count("RunPodSandbox") == 15
-    assert len({pod for _, pod, _ in events}) == 15
 
 
 def test_a_pods_events_come_in_the_order_of_runtimes() -> None:
@@ -132,20 +129,14 @@ def test_cri_o_starts_a_container_in_spite_of_an_error() -> None:
 
 
 def test_requests_have_the_ids_of_their_pod_and_container() -> None:
-    seen: list[tuple[str, ...]] = []
-
-    class Sees(Plugin):
-        def create_container(self, request: api.CreateContainerRequest, context: Context) -> None:
-            one, pod = request.container, request.pod
-            assert one.linux.cgroups_path.endswith(one.id)
-            seen.append((one.id, one.pod_sandbox_id, pod.id, pod.name))
-
-    with Node() as node:
-        result = node.load(Sees(), pods=10)
-    assert result.problems() == []
-    assert len({one[0] for one in seen}) == len(seen) == result.containers > 0
-    assert all(sandbox == pod for _, sandbox, pod, _ in seen)
-    assert len({pod for _, _, pod, _ in seen}) == len({name for _, _, _, name in seen}) > 1
+    runtime = Scripted(0.001)
+    result = play(runtime, pods=10)
+    assert result.events == len(runtime.requests)
+    sent = [one for one in runtime.requests if isinstance(one, api.CreateContainerRequest)]
+    assert len({one.container.id for one in sent}) == len(sent) == result.containers > 0
+    assert all(one.container.linux.cgroups_path.endswith(one.container.id) for one in sent)
+    assert all(one.container.pod_sandbox_id == one.pod.id for one in sent)
+    assert len({one.pod.id for one in sent}) == len({one.pod.name for one in sent}) > 1
 
 
 # ---- the lock
@@ -228,17 +219,12 @@ def test_problems_are_drops_errors_conflicts_and_what_is_too_slow() -> None:
 
 
 def test_two_plugins_that_want_the_same_are_a_conflict() -> None:
-    class Sets(Plugin):
-        def create_container(
-            self, request: api.CreateContainerRequest, context: Context
-        ) -> api.CreateContainerResponse:
-            response = api.CreateContainerResponse()
-            response.adjust.env.add(key="A", value="1")
-            return response
+    def sets(*_: object) -> api.CreateContainerResponse:
+        return api.CreateContainerResponse(adjust=api.ContainerAdjustment(env=[api.KeyValue(key="A", value="1")]))
 
     with Node() as node:
-        node.add(Sets(), name="a")
-        result = node.load(Sets(), pods=5)
+        node.add(plugin(create_container=sets), name="a")
+        result = node.load(plugin(create_container=sets), pods=5)
     assert result.containers == len(result.conflicts) > 0
     assert result.problems()[0].startswith(f"{result.containers} events had conflicts, first: CreateContainer: ")
 
@@ -267,21 +253,25 @@ def test_the_numbers_of_a_process_are_those_of_the_kernel() -> None:
     assert found[2:] == [0, 0]
 
 
+def meter(pid: int) -> processes.Meter:
+    """Measures a plugin with this pid."""
+    return processes.Meter([cast(Any, SimpleNamespace(name=NAME, process=SimpleNamespace(pid=pid)))])
+
+
 def test_usage_is_the_largest_memory_and_the_processor_time_of_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks, memory = [100, 120, 150], [5, 7, 6]
     monkeypatch.setattr(processes, "_stats", lambda: {10: [1, 10, *[0] * 8, ticks.pop(0), 0, 0, 0]})
     monkeypatch.setattr(processes, "_memory", lambda pid: memory.pop(0))
-    meter = processes.Meter([cast(Any, type("Fake", (), {"name": NAME, "process": type("", (), {"pid": 10})}))])
-    meter.look()
-    assert meter.usage == {NAME: processes.Usage(1, 150 * processes.TICK - 100 * processes.TICK, 7)}
+    measured = meter(10)
+    measured.look()
+    assert measured.usage == {NAME: processes.Usage(1, 150 * processes.TICK - 100 * processes.TICK, 7)}
 
 
 def test_a_plugin_that_has_ended_before_the_load_has_no_usage(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its pid may be another process's by then."""
-    there = [False, True]
-    monkeypatch.setattr(processes, "_stats", lambda: {10: [1, 10, *[0] * 12]} if there.pop(0) else {})
-    ended = type("Fake", (), {"name": NAME, "process": type("", (), {"pid": 10})})
-    assert processes.Meter([cast(Any, ended)]).usage == {}
+    there = [{}, {10: [1, 10, *[0] * 12]}]
+    monkeypatch.setattr(processes, "_stats", lambda: there.pop(0))
+    assert meter(10).usage == {}
 
 
 FORKS = """r, w = os.pipe(); globals()["kept"] = w; os.fork() or (os.close(w), os.read(r, 1), os._exit(0))"""
@@ -316,25 +306,6 @@ def test_a_plugin_that_hangs_is_late_and_dropped(plugins: Plugins) -> None:
     assert result.problems() == [f"plugin {NAME} was dropped: {LATE}"]
     assert result.pods <= 20
     assert result.containers == 1  # there is nobody left to play to
-
-
-def test_the_other_plugins_stay(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
-    relay = launched.Plugin.relay
-
-    def patient(self: launched.Plugin, call: Any, request: Message, timeout: float | None = None) -> Answer:
-        return relay(self, call, request, timeout if self.name == NAME else LIMIT)
-
-    monkeypatch.setattr(launched.Plugin, "relay", patient)
-
-    class Sees(Plugin):
-        def remove_pod_sandbox(self, request: api.RemovePodSandboxRequest, context: Context) -> None:
-            pass
-
-    with Node() as node:
-        node.add(Sees(), idx="20")
-        result = node.load(plugins.write(NAME, HANGS), pods=5, timeout=0.1)
-    assert [*result.dropped] == [NAME]
-    assert {one.plugin: one.answers for one in result.figures} == {NAME: 1, "20-sees": 5}
 
 
 def test_a_node_plays_the_load_that_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -428,38 +399,12 @@ def test_the_container_is_that_of_the_file(simulate: Simulate, tmp_path: Path) -
     assert (code, found["error"], found["errors"]) == (1, "['/bin/mine']", found["answers"])
 
 
-def test_updates_during_a_load_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_updates_during_a_load_are_not_kept() -> None:
     """A plugin that asks for one at each event would take much memory. Those before the load stay."""
     runtime, before = Scripted(0.001), (NAME, [api.ContainerUpdate(container_id="before")])
     runtime.updates.append(before)
-    real = runtime.event
-
-    def updating(method: str, request: Message, timeout: float | None = None) -> Outcome:
-        assert runtime.updates == [before]
-        runtime.updates.append((NAME, [api.ContainerUpdate(container_id="during")]))
-        return real(method, request, timeout)
-
-    monkeypatch.setattr(runtime, "event", updating)
-    assert play(runtime, pods=2).pods == 2
-
-
-@pytest.mark.parametrize(
-    ("words", "reason"),
-    [
-        (["-pods", "0"], "'0' is not a number from 1 to 99999"),
-        (["-pods", "5", "-max-p99", "20"], "'20' is no time such as 20ms"),
-        (["-pods", "5", "-rate", "-1"], "'-1' is not a number of pods such as 0.5"),
-        (["-pods", "5", "-rate", "1e-320"], "'1e-320' is not a number of pods such as 0.5"),
-        (["-pods", "5", "-events", "file"], "-pods excludes -events and -contract"),
-        (["-pods", "5", "-contract"], "-pods excludes -events and -contract"),
-        (["-repeat", "2"], "-repeat, -rate, -seed and -max-p99 belong to -pods"),
-        (["-rate", "0.5"], "-repeat, -rate, -seed and -max-p99 belong to -pods"),
-        (["-seed", "5"], "-repeat, -rate, -seed and -max-p99 belong to -pods"),
-        (["-max-p99", "5s"], "-repeat, -rate, -seed and -max-p99 belong to -pods"),
-    ],
-)
-def test_what_cannot_be_played_is_refused(simulate: Simulate, words: list[str], reason: str) -> None:
-    assert reason in simulate.refused("-plugin", "/bin/true", *words)
+    play(runtime, pods=2)
+    assert runtime.updates == [before]
 
 
 # ---- the line that shows how far it is

@@ -20,6 +20,7 @@ from v010_adapter.errors import ConfigError
 from ..rig.brief import few
 from ..rig.embedded import ROOT, WILLING, Plugins
 from ..rig.simulation import GOLDEN, LIFE
+from ..rig.trunk import plugin
 
 
 @pytest.mark.parametrize("name", few(list(FLAVOURS)))
@@ -133,13 +134,11 @@ def test_what_cannot_be_played_is_named(nri_runtime: Node, event: str, fields: d
         nri_runtime.event(event, **fields)
 
 
-class Refuses(Plugin):
-    def create_container(self, request: api.CreateContainerRequest, context: Context) -> None:
+def test_the_outcome_of_an_event_that_has_failed_says_why(nri_runtime: Node) -> None:
+    def refuse(*_: object) -> None:
         raise CallError(3, "no")
 
-
-def test_the_outcome_of_an_event_that_has_failed_says_why(nri_runtime: Node) -> None:
-    nri_runtime.add(Refuses())
+    nri_runtime.add(plugin(create_container=refuse))
     outcome = nri_runtime.event("CreateContainer")
     for name in ("adjust", "request"):
         with pytest.raises(NRIError, match=r"^CreateContainer has failed: no$"):

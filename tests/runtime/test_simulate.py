@@ -301,6 +301,17 @@ USELESS: list[tuple[list[str], str]] = [
     (["-conf", "/nonexistent", "-legacy", "/bin/true"], "exclude each other"),
     (["-hooks", "/nonexistent"], "-hooks /nonexistent: no such directory"),
     (["-socket", "/x" * 100], "/x: No such file or directory"),
+    ([*TRUE, "-pods", "0"], "'0' is not a number from 1 to 99999"),
+    ([*TRUE, "-pods", "5", "-max-p99", "20"], "'20' is no time such as 20ms"),
+    *(([*TRUE, "-rate", rate], f"'{rate}' is not a number of pods such as 0.5") for rate in ("-1", "1e-320")),
+    *(
+        ([*TRUE, "-pods", "5", *more], "-pods excludes -events and -contract")
+        for more in (["-events", "file"], ["-contract"])
+    ),
+    *(
+        ([*TRUE, *more], "-repeat, -rate, -seed and -max-p99 belong to -pods")
+        for more in (["-repeat", "2"], ["-rate", "0.5"], ["-seed", "5"], ["-max-p99", "5s"])
+    ),
 ]
 FILES: list[tuple[str, str, str]] = [
     ("-events", '{"event": "RunPodSandbox", "pod": {}}\n{"event": "Nonsense"}\n', ":2: not a recorded event"),
