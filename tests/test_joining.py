@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from nri import Context, api
+from nri.events import mask
 from v010_adapter.daemon.adapter import Adapter
 from v010_adapter.monitoring import logs
 from v010_adapter.settings import parse
@@ -19,34 +20,49 @@ FAILS = "runtime: {failRequest: true}"
 OLD = "runtime.failRequest has no effect: the NRI of containerd 2.4.2 is older than 0.12.4"
 NO_ENDS = "Docker tells of the creation of containers only: legacy plugins run at CreateContainer or not at all"
 NO_HOOKS = "hooks are off: Docker refuses containers with injected hooks (hooks.enabled)"
+CRIO_OFF = "hooks are off: CRI-O injects those of its own hooks_dir (hooks.enabled)"
 
 
 def adapter_with(text: str, loop: SteppedLoop, file: str = "") -> Adapter:
     return Adapter(loop, parse(text, "here")[0]._replace(file=file), [], "name", Link())
 
 
-def configure(adapter: Adapter, loop: SteppedLoop, **runtime: Any) -> None:
-    adapter.configure(api.ConfigureRequest(**runtime), Context("Configure", 2, loop.time, loop.time()))
+def configure(adapter: Adapter, loop: SteppedLoop, **runtime: Any) -> int:
+    """Returns the events that it asks for."""
+    request = api.ConfigureRequest(**runtime)
+    return adapter.configure(request, Context("Configure", 2, loop.time, loop.time())).events
 
 
 @pytest.mark.parametrize(
-    ("name", "nri", "text", "notes", "logged"),
+    ("name", "nri", "text", "notes", "logged", "has_hooks"),
     [
-        ("containerd", "v0.12.3", FAILS, [OLD], [OLD]),
-        ("containerd", "v0.12.3", "", [], []),
-        ("containerd", "v0.12.4", FAILS, [], []),
-        ("", "v0.12.3", FAILS, [], []),
-        ("docker", "v0.12.5", FAILS, [], [NO_ENDS, NO_HOOKS]),
-        ("docker", "v0.12.5", "hooks: {enabled: false}", [], [NO_ENDS]),
+        ("containerd", "v0.12.3", FAILS, [OLD], [OLD], True),
+        ("containerd", "v0.12.3", "", [], [], True),
+        ("containerd", "v0.12.4", FAILS, [], [], True),
+        ("", "v0.12.3", FAILS, [], [], True),
+        ("docker", "v0.12.5", FAILS, [], [NO_ENDS, NO_HOOKS], False),
+        ("docker", "v0.12.5", "hooks: {enabled: false}", [], [NO_ENDS], False),
+        ("docker", "v0.12.5", "hooks: {enabled: true}", [], [NO_ENDS], True),
+        ("cri-o", "v0.12.5", "hooks: {enabled: auto}", [], [CRIO_OFF], False),
+        ("cri-o", "v0.12.5", "hooks: {enabled: true}", [], [], True),
+        ("cri-o", "v0.12.5", "hooks: {enabled: false}", [], [], False),  # whoever has switched them off knows why
     ],
 )
-def test_what_has_no_effect_with_a_runtime_is_told(
-    loop: SteppedLoop, caplog: pytest.LogCaptureFixture, name: str, nri: str, text: str, notes: object, logged: object
+def test_what_has_no_effect_with_a_runtime_is_told_and_creations_are_asked_for_where_hooks_are_ours_to_inject(
+    loop: SteppedLoop,
+    caplog: pytest.LogCaptureFixture,
+    name: str,
+    nri: str,
+    text: str,
+    notes: object,
+    logged: object,
+    has_hooks: bool,
 ) -> None:
     caplog.set_level("INFO")
     adapter = adapter_with(text, loop)
-    configure(adapter, loop, runtime_name=name, runtime_version="2.4.2", NRI_version=nri)
+    asked = configure(adapter, loop, runtime_name=name, runtime_version="2.4.2", NRI_version=nri)
     assert (adapter.describe()["notes"], caplog.messages) == (notes, logged)
+    assert bool(asked & mask(["CreateContainer"])) is has_hooks
 
 
 def test_a_file_in_whose_place_the_runtime_has_sent_a_text_needs_no_restart(

@@ -9,7 +9,6 @@ import pytest
 
 from nri import api
 from nri.events import mask
-from nri.wire import Code
 
 from ..rig.machine import POD, Machine, container, create, listed, start
 
@@ -17,8 +16,6 @@ USUAL = mask(
     ["RunPodSandbox", "StartContainer", "StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"]
 )
 CREATIONS = mask(["CreateContainer"])
-CREATIONS_ONLY = "legacy plugins run at CreateContainer or not at all"
-DOCKER_OFF, CRIO_OFF = "hooks are off: Docker refuses", "hooks are off: CRI-O injects"
 
 
 def test_the_events_that_plugins_are_configured_for_are_asked_for_where_the_runtime_knows_them(node: Machine) -> None:
@@ -27,27 +24,6 @@ def test_the_events_that_plugins_are_configured_for_are_asked_for_where_the_runt
         assert daemon.configured.events == USUAL | mask(events)
     both = {"plugins": {"a": {"events": ["UpdatePodSandbox", "CreateContainer"]}}}
     assert node.spawn().handshake(node.settings(both), nri="").configured.events == USUAL | CREATIONS
-
-
-@pytest.mark.parametrize(
-    ("enabled", "runtime", "asked", "lines"),
-    [
-        ("auto", "containerd", True, []),
-        ("auto", "cri-o", False, [CRIO_OFF]),
-        ("auto", "docker", False, [DOCKER_OFF, CREATIONS_ONLY]),
-        (True, "docker", True, [CREATIONS_ONLY]),
-        (True, "cri-o", True, []),
-        (False, "cri-o", False, []),  # whoever has switched them off knows why
-    ],
-)
-def test_creations_are_asked_for_where_hooks_are_ours_to_inject(
-    node: Machine, enabled: object, runtime: str, asked: bool, lines: list[str]
-) -> None:
-    daemon = node.spawn().handshake(node.settings(hooks={"enabled": enabled}), name=runtime)
-    assert bool(daemon.configured.events & CREATIONS) is asked
-    daemon.logged("registered with")  # which it says when everything has been read
-    for text in (DOCKER_OFF, CRIO_OFF, CREATIONS_ONLY):
-        assert len([line for line in daemon.log if text in line]) == lines.count(text)
 
 
 # ---- hooks
@@ -99,23 +75,6 @@ def test_legacy_plugins_come_first_then_hooks_then_precreate_hooks(node: Machine
     assert adjust.args[-1] == "true", "the runtime's NRI has it"
     assert len(adjust.hooks.create_runtime) == 1
     node.still_serves(daemon)
-
-
-def test_a_precreate_hook_that_fails_fails_the_creation_by_name_where_it_is_enabled(node: Machine) -> None:
-    """On CRI-O, which announces no end of it, the plugins before get their delete after the answer."""
-    node.configure("good")
-    folder = node.hook("bad", "/bin/false", "precreate")
-    plugins = {"good": {"events": ["CreateContainer", "StopContainer"]}}
-    hooks = {"enabled": True, "directories": [str(folder)]}
-    settings = node.settings({"plugins": plugins}, hooks={**hooks, "precreate": True})
-    daemon = node.spawn().handshake(settings, name="cri-o")
-    reply = daemon.call(create("c1"))
-    assert (reply.code, reply.message) == (Code.UNKNOWN, f"precreate hook {folder}/bad.json: exit code 1")
-    daemon.end()  # which lets chains under way be finished
-    assert node.runs() == [("create", "c1"), ("delete", "c1")]
-    daemon = node.launch(hooks=hooks)
-    assert not daemon.created(create("c1")).ByteSize()
-    daemon.logged("bad.json", "the stage 'precreate' is not enabled")
 
 
 def test_sigterm_lets_a_precreate_hook_be_finished(node: Machine) -> None:
@@ -178,43 +137,27 @@ def test_annotations_under_the_prefix_of_metadata_are_the_adapters_alone(node: M
 
 
 FORGED, HONEST = {"nri.example.com/pod": "z"}, {"nri.example.com": "y"}
-NEXT = {
-    "CreateContainer": api.CreateContainerRequest,
-    "PostCreateContainer": api.PostCreateContainerRequest,
-    "StartContainer": api.StartContainerRequest,
-    "PostStartContainer": api.PostStartContainerRequest,
-    "UpdateContainer": api.UpdateContainerRequest,
-    "PostUpdateContainer": api.PostUpdateContainerRequest,
-    "StopContainer": api.StopContainerRequest,
-    "RemoveContainer": api.RemoveContainerRequest,
-}
-OF_PODS = {
-    "RunPodSandbox": api.RunPodSandboxRequest,
-    "UpdatePodSandbox": api.UpdatePodSandboxRequest,
-    "PostUpdatePodSandbox": api.PostUpdatePodSandboxRequest,
-    "StopPodSandbox": api.StopPodSandboxRequest,
-    "RemovePodSandbox": api.RemovePodSandboxRequest,
-}
+EVENTS = (
+    *("RunPodSandbox", "CreateContainer", "PostCreateContainer", "StartContainer", "PostStartContainer"),
+    *("UpdateContainer", "PostUpdateContainer", "StopContainer", "RemoveContainer"),
+    *("UpdatePodSandbox", "PostUpdatePodSandbox", "StopPodSandbox", "RemovePodSandbox"),
+)
 
 
-@pytest.mark.parametrize("own", ["usual", "all"])
-def test_no_event_shows_a_plugin_annotations_under_the_prefix(node: Machine, own: str) -> None:
+@pytest.mark.parametrize(("own", "runs"), [({}, 4), ({"good": {"events": EVENTS}}, len(EVENTS))])
+def test_no_event_shows_a_plugin_annotations_under_the_prefix(node: Machine, own: object, runs: int) -> None:
     """Neither those that a pod brings, nor what a plugin has recorded: nobody can tell them apart any more."""
     node.configure("good")
-    events = [*OF_PODS, *NEXT] if own == "all" else []
-    plugins = {"good": {"events": events}} if events else {}
-    daemon = node.launch({"metadataPrefix": "nri.example.com/", "plugins": plugins})
+    daemon = node.launch({"metadataPrefix": "nri.example.com/", "plugins": own})
     pod = api.PodSandbox()
     pod.CopyFrom(POD)
     pod.annotations.update({**FORGED, **HONEST})
     made = container("c1", {"nri.example.com/good.x": "recorded", **HONEST})
-    calls = [OF_PODS["RunPodSandbox"](pod=pod), *(of(pod=pod, container=made) for of in NEXT.values())]
-    calls += [of(pod=pod) for name, of in OF_PODS.items() if name != "RunPodSandbox"]
-    for call in calls:
-        daemon.call(call)
+    for event in EVENTS:
+        of_container = {} if event.endswith("PodSandbox") else {"container": made}
+        daemon.call(getattr(api, f"{event}Request")(pod=pod, **of_container))
     told = node.requests("good")
-    seen = [request.get("event", request["state"]) for request in told]
-    assert len(told) == (len(calls) if events else 4), seen
+    assert len(told) == runs, [request.get("event", request["state"]) for request in told]
     for request in told:
         assert request["spec"]["annotations"] == HONEST, request
         for part in ("pod", "container"):

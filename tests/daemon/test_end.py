@@ -5,14 +5,13 @@ And what is left of pods that have ended: nothing.
 
 from __future__ import annotations
 
-import os
 import signal
 
 import pytest
 from google.protobuf.message import Message
 
 from nri import api
-from nri.wire import PLUGIN_SERVICE, Code, mux
+from nri.wire import Code
 
 from ..rig.daemon import OVER, Daemon
 from ..rig.machine import Gate, Machine, container, start, stop
@@ -88,14 +87,6 @@ def test_when_the_runtime_goes_what_is_under_way_is_finished(node: Machine, gate
 # ---- signals
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_a_daemon_that_is_not_accepted(node: Machine, number: signal.Signals) -> None:
-    daemon = node.spawn()
-    daemon.request()
-    daemon.signal(number)
-    assert daemon.ended() == 0
-
-
 def test_sigterm_lets_the_event_in_hand_be_finished_and_answered_also_with_a_failure(node: Machine, gate: Gate) -> None:
     node.plugin("good", node.record("good", '{"error":"no luck"}'))
     daemon = node.launch()
@@ -138,17 +129,6 @@ def test_a_signal_and_the_end_of_the_runtime_let_the_chain_be_finished(
     assert finished(node, "create")
 
 
-def test_a_plugin_that_never_ends_holds_up_the_end_no_longer_than_its_grace(node: Machine, gate: Gate) -> None:
-    daemon = node.launch(patch="daemon.GRACE = 0")
-    call = daemon.send(start("ctr"))
-    pid = gate.arrival()
-    daemon.end()
-    assert daemon.log[-1].endswith("ERROR legacy plugins or the runtime were still busy after 0 s")
-    assert call not in daemon.replies
-    os.kill(pid, 0)  # it was left to finish
-    assert node.runs() == []
-
-
 def test_sigterm_does_not_lose_answers_that_the_runtime_has_not_read_yet(node: Machine) -> None:
     daemon = node.launch(is_narrow=True, patch=f"daemon.GRACE = {LIMIT}")
     calls = failed(node, daemon)
@@ -158,25 +138,7 @@ def test_sigterm_does_not_lose_answers_that_the_runtime_has_not_read_yet(node: M
     assert daemon.ended() == 0
 
 
-# ---- a connection that breaks the protocol, and pods that have ended
-
-
-def test_a_frame_that_is_oversized_costs_the_connection_when_the_chains_under_way_have_ended(node: Machine) -> None:
-    gate = node.slow()
-    node.configure("slow")
-    daemon = node.launch(by_process=True)
-    daemon.send(start("ctr"))
-    gate.arrival()
-    daemon.send_bytes(mux.HEADER.pack(PLUGIN_SERVICE, mux.MAX_PAYLOAD + 1))
-    daemon.dropped()
-    daemon.end_runtime()
-    daemon.logged("INFO the runtime has ended")
-    assert daemon.is_running()
-    gate.let_on()
-    assert daemon.ended() == 0
-    assert node.runs("slow") == [("create", "ctr")]
-    (line,) = [line for line in daemon.log if "ERROR" in line]
-    assert line.endswith(f"ERROR connection 1: a frame of {mux.MAX_PAYLOAD + 1} bytes, at most {mux.MAX_PAYLOAD}")
+# ---- pods that have ended
 
 
 COUNT = """

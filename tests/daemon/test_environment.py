@@ -15,7 +15,7 @@ import pytest
 
 from v010_adapter.daemon import guard
 
-from ..rig.daemon import COMMAND, IGNORING, Daemon, spawn
+from ..rig.daemon import COMMAND, IGNORING, WITH_VARIABLES, Daemon, spawn
 from ..rig.machine import Machine, patched, start, stop
 from ..rig.mounts import OWN_MOUNTS, require_mounts
 from ..rig.waiting import running
@@ -26,63 +26,57 @@ def after(shell: str, command: Sequence[str | Path] = (COMMAND,)) -> list[str | 
     return ["/bin/sh", "-c", f'{shell}; exec "$@"', "sh", *command]
 
 
+def reload(daemon: Daemon) -> str:
+    """Has it read its configuration again; returns what it says then."""
+    daemon.signal(signal.SIGHUP)
+    line = daemon.logged("SIGHUP: ")
+    daemon.log.clear()
+    return line.partition("SIGHUP: ")[2]
+
+
 # ---- what it inherits
 
 
-def test_plugins_have_the_umask_022_and_the_daemons_limit_of_descriptors_and_the_daemon_more(node: Machine) -> None:
-    node.plugin("tells", f"(umask; ulimit -Sn) >'{node.path}/told'; echo '{{}}'")
+def test_programs_inherit_from_the_daemon_nothing_that_it_has_inherited_but_its_limit_of_descriptors(
+    node: Machine, listener: socket.socket
+) -> None:
+    """Where SIGCHLD is ignored, it would not know their exit codes."""
+    descriptors = "for n in 0 1 2 3 9; do test -e /proc/$$/fd/$n && echo $n; done"
+    node.plugin("tells", f"(umask; ulimit -Sn; {descriptors}) >'{node.path}/told'; exit 3")
     node.configure("tells")
-    daemon = node.spawn(after("umask 0177; ulimit -Sn 100")).handshake(node.settings())
-    daemon.serves(start("ctr"))
-    assert (node.path / "told").read_text() == "0022\n100\n"
-    assert os.readlink(f"/proc/{daemon.server}/cwd") == "/"
-    soft, hard = resource.prlimit(daemon.server, resource.RLIMIT_NOFILE)
-    assert soft == hard
-
-
-def test_plugins_have_none_of_the_descriptors_that_the_daemon_has_inherited(node: Machine) -> None:
-    node.plugin(
-        "tells", f"for n in 0 1 2 3 9; do test -e /proc/$$/fd/$n && echo $n; done >'{node.path}/told'; echo '{{}}'"
-    )
-    node.configure("tells")
-    daemon = node.spawn(after("exec 9</dev/null")).handshake(node.settings())
-    daemon.serves(start("ctr"))
-    assert (node.path / "told").read_text().split() == ["0", "1", "2"]
-
-
-def test_exit_codes_are_known_where_the_end_of_children_was_ignored(node: Machine, listener: socket.socket) -> None:
-    node.plugin("bad", "exit 3")
-    node.configure("bad")
-    options: list[str | Path] = ["-config", node.file(), "-socket", node.path / "nri.sock"]
-    daemon = spawn([*IGNORING, COMMAND, *options], {"PATH": os.defpath, **node.state()}, {})
+    own: list[str | Path] = [*IGNORING, *WITH_VARIABLES, "-config", node.file(), "-socket", node.path / "nri.sock"]
+    daemon = spawn(after("umask 0177; ulimit -Sn 100; exec 3</dev/null 9</dev/null", own), node.state(), {})
     node.daemons.append(daemon)
     daemon.accept(listener)
     assert "exit code 3" in daemon.handshake().call(start("ctr")).message
+    assert (node.path / "told").read_text().split() == ["0022", "100", "0", "1", "2"]
+    assert os.readlink(f"/proc/{daemon.pid}/cwd") == "/"
+    soft, hard = resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE)
+    assert soft == hard
 
 
-COLLECTOR = """import gc, weakref
-class Cycle:
-    def __init__(self):
-        self.itself = self
-cycle = weakref.ref(Cycle())
-def read(path, read=settings.read):
-    print("collector", gc.isenabled(), gc.get_threshold()[0], cycle() is None, gc.get_freeze_count(), file=sys.stderr)
-    return read(path)
-settings.read = read"""
+COLLECTOR = """
+import gc
+from v010_adapter.daemon.adapter import Adapter
+def tell(*_):
+    numbers = gc.get_threshold()[0], gc.get_freeze_count(), gc.get_stats()[2]["collections"]
+    logs.log.info("SIGHUP: %s %d %d %d", gc.isenabled(), *numbers)
+Adapter.reload = tell"""
 
 
 def test_the_collector_is_off_until_the_runtime_has_the_adapter_and_rare_after_that(node: Machine) -> None:
-    daemon = node.spawn(
-        patched("import gc; gc.disable()", COLLECTOR, "gc.enable()", f"settings.DEFAULT_PATH = {str(node.file())!r}")
-    )
-    _, *before = daemon.logged("collector ").split()
-    daemon.handshake()
-    daemon.log.clear()
+    daemon = node.spawn(patched(COLLECTOR))
+    daemon.registration()
+    is_enabled, _, *before = reload(daemon).split()
+    assert is_enabled == "False"
+    daemon.configure()
+    daemon.serves("Synchronize")
     daemon.call("Nothing")
-    daemon.signal(signal.SIGHUP)
-    _, *after = daemon.logged("collector ").split()
-    assert (before[0], after[:-1]) == ("False", ["True", "5000", "True"])
-    assert int(after[-1]) > int(before[-1])
+    is_enabled, threshold, *after = reload(daemon).split()
+    assert (is_enabled, threshold) == ("True", "5000")
+    assert all(int(late) > int(early) for early, late in zip(before, after, strict=True)), (
+        "it has run, and keeps what is"
+    )
 
 
 def test_a_kernel_that_lacks_what_programs_need_is_named_at_the_start(node: Machine) -> None:
@@ -104,14 +98,6 @@ def test_a_signal_that_means_nothing_to_it_ends_neither_form(
         node.still_serves(daemon)
         assert daemon.is_running()
         assert daemon.server == server
-
-
-def reload(daemon: Daemon) -> str:
-    """Has it read its configuration again; returns what it says about it."""
-    daemon.signal(signal.SIGHUP)
-    line = daemon.logged("SIGHUP: ")
-    daemon.log.clear()
-    return line.partition("SIGHUP: ")[2]
 
 
 def test_sighup_has_the_configuration_read_again_names_what_needs_a_restart_and_what_is_wrong(node: Machine) -> None:
@@ -136,15 +122,10 @@ def test_sighup_has_the_configuration_read_again_names_what_needs_a_restart_and_
 
 
 HUNG_UP = """
-import os, signal, sys
+import os, sys
 from v010_adapter.cli import command_line, entry
-command = command_line.main
-def hung_up(launch):
-    os.kill(os.getpid(), signal.SIGHUP)
-    return command(launch=launch)
-command_line.main = hung_up
-sys.exit(entry.main())
-"""
+command_line.main = lambda launch, main=command_line.main: (os.kill(os.getpid(), 1), main(launch=launch))[1]
+sys.exit(entry.main())"""
 
 
 def test_a_sighup_that_comes_while_the_daemon_starts_waits_until_it_has_started(

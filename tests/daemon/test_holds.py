@@ -19,7 +19,7 @@ from nri.testing.runtime import Outcome
 from nri.wire import Code
 
 from ..rig.daemon import Daemon, kill_tree
-from ..rig.machine import HURRIED, HURRY, POD, Gate, Machine, container, listening, stop
+from ..rig.machine import HURRIED, HURRY, POD, Gate, Machine, container, listening
 from ..rig.processes import gone
 from ..rig.waiting import LIMIT
 from .conftest import Ask
@@ -99,15 +99,6 @@ def test_by_default_it_is_held_when_its_time_is_up(node: Machine, created: Make)
     assert first.runs()
 
 
-def test_what_is_stopped_while_it_is_held_never_runs(node: Machine, begun: Begin) -> None:
-    daemon, gate, first = begun(when='"state":"create"')
-    stopping = daemon.send(stop("c1"))
-    assert not first.runs()
-    gate.let_on()
-    assert daemon.reply(stopping).code == Code.OK
-    assert node.runs("slow") == [("create", "c1"), ("delete", "c1")]
-
-
 def test_a_process_that_waits_for_nothing_is_not_held_and_the_log_and_status_say_why_once(
     node: Machine, asked: Ask
 ) -> None:
@@ -138,27 +129,6 @@ def test_status_shows_what_is_held_since_when_and_how_holds_have_ended(begun: Be
     daemon.logged("after it was held for")
     holds = asked("-o", "json").adapter["holds"]
     assert (holds["held"], sum(holds["times"]["let_go"]["counts"])) == ([], 1)
-
-
-def test_a_keeper_that_is_stopped_is_killed_and_the_next_one_lets_the_container_go(
-    node: Machine, begun: Begin, created: Make
-) -> None:
-    node.shared_state = "state"
-    daemon, gate, first = begun(when='"id":"c1"')
-    [keeper] = keepers(node.path / "state")
-    os.kill(keeper, signal.SIGSTOP)
-    gate.let_on()
-    try:
-        gone(keeper)
-    finally:
-        with suppress(ProcessLookupError):
-            os.kill(keeper, signal.SIGCONT)
-    assert first.runs()
-    daemon.logged(f"WARNING the keeper of holds, process {keeper}, does not answer: it is killed")
-    daemon.logged("INFO create of container default/web/c1 (c1): after it was held for", "it starts")
-    second = created(daemon, "c2")
-    assert second.start().error == ""
-    assert second.runs()
 
 
 def test_an_adapter_ends_the_holds_of_one_that_was_killed_with_its_keeper_before_it_connects(

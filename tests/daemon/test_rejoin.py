@@ -94,6 +94,7 @@ def test_a_chain_under_way_is_finished_and_a_waiting_create_not_run(
 def test_a_connection_that_is_broken_or_not_read_is_made_anew(node: Machine, daemon: Daemon, listen: Listen) -> None:
     daemon.send_bytes(b"\xff" * 100)
     daemon.logged("ERROR")
+    daemon.dropped()
     daemon.accept(listen())
     daemon.handshake()
     with contextlib.suppress(OSError):  # the daemon goes away as soon as it has enough
@@ -115,6 +116,15 @@ def test_a_bug_ends_the_connection_and_is_told_with_its_traceback(node: Machine)
     assert "ERROR a bug: division by zero" in said
 
 
+def with_a_bug(node: Machine, *statements: str) -> Daemon:
+    """Starts an external adapter, patched, that joins anew at once."""
+    config = node.file(runtime={"socket": str(node.path / "nri.sock")})
+    own = f"settings.DEFAULT_PATH = {str(config)!r}", "daemon.AFTER_BUG = 0"
+    daemon = spawn(patched(*own, *statements), node.state(), {})
+    node.daemons.append(daemon)
+    return daemon
+
+
 @pytest.mark.parametrize(
     ("owner", "function", "calls"),
     [
@@ -128,15 +138,13 @@ def test_a_bug_at_a_joining_is_told_and_the_adapter_joins_anew(
 ) -> None:
     """Here once, as when there are no descriptors for a moment. Else it would be joined, and serve nothing."""
     module, name = owner.rsplit(".", 1)
-    command = patched(
-        f"settings.DEFAULT_PATH = {str(node.file(runtime={'socket': str(node.path / 'nri.sock')}))!r}",
+    daemon = with_a_bug(
+        node,
         f"from {module} import {name}",
         f"whole = {name}.{function}",
         f"def fails(*_): {name}.{function} = whole; raise OSError(24, 'Too many open files')",
         f"{name}.{function} = fails",
     )
-    daemon = spawn(command, {"PATH": os.defpath, **node.state()}, {})
-    node.daemons.append(daemon)
     listener = listen()
     if calls:
         daemon.accept(listener)
@@ -151,15 +159,9 @@ def test_a_bug_at_a_joining_is_told_and_the_adapter_joins_anew(
 
 
 def test_a_bug_at_a_loss_is_told_and_the_adapter_joins_anew(node: Machine, listen: Listen) -> None:
-    command = patched(
-        f"settings.DEFAULT_PATH = {str(node.file(runtime={'socket': str(node.path / 'nri.sock')}))!r}",
-        "from v010_adapter.events.serving import Serving",
-        "Serving.on_runtime_gone = lambda _: 1 / 0",
-    )
-    listener = listen()
-    daemon = spawn(command, {"PATH": os.defpath, **node.state()}, {})
-    node.daemons.append(daemon)
-    daemon.accept(listener)
+    bug = "from v010_adapter.events.serving import Serving; Serving.on_runtime_gone = lambda _: 1 / 0"
+    daemon = with_a_bug(node, bug)
+    daemon.accept(listener := listen())
     daemon.handshake().hang_up()
     daemon.logged("ERROR a bug: what the loss of the connection has left undone is unknown")
     daemon.accept(listener)
@@ -174,13 +176,6 @@ def test_it_knows_the_process_of_its_runtime(node: Machine, listen: Listen) -> N
     config = node.file({"config": str(conf_json), "sandboxes": "auto"}, hostRoot=str(node.path))
     daemon = node.external("-config", config, listener=listen()).handshake(name="containerd", version="v2.99.0")
     daemon.logged("plugins for pods are run by the adapter: the executable of containerd v2.99.0 does not contain")
-
-
-def test_refused_at_the_start_it_ends(node: Machine, listen: Listen) -> None:
-    daemon = node.external(listener=listen())
-    daemon.answer(daemon.request(), Code.UNKNOWN, "invalid plugin name")
-    assert daemon.ended() == 1
-    assert "invalid plugin name" in daemon.log[-1]
 
 
 def test_once_it_ends_with_its_connection_and_waits_for_no_runtime(node: Machine, listen: Listen) -> None:

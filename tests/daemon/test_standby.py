@@ -14,7 +14,6 @@ import pytest
 from nri.wire import Code
 from tests.rig.processes import gone
 from tests.rig.waiting import limit
-from v010_adapter.monitoring.status import ask
 
 from ..rig.daemon import COMMAND, Daemon
 from ..rig.machine import Machine, start
@@ -101,28 +100,6 @@ def test_only_the_adapter_that_has_served_the_last_event_has_any(node: Machine, 
     second.kill()
     first.serves(start("c2"))
     standing_by(first)
-
-
-def test_an_event_under_way_at_sigterm_uses_what_stands_by_and_leaves_none(
-    node: Machine, standing_by: StandingBy
-) -> None:
-    gate = node.slow()
-    plugin(node, "slow", f"IFS= read -r line; {gate.script}; echo '{{}}'")
-    node.configure("slow", "good")
-    node.shared_state = "state"
-    daemon = node.launch(STANDBY)
-    pids = standing_by(daemon, 2)
-    call = daemon.send(start("c1"))
-    gate.arrival()
-    (told,) = ask(str(node.path / "state"))  # while an event is under way nothing is started
-    assert {name: crew["waiting"] for name, crew in told["standby"].items()} == {"slow": 0, "good": 1}
-    daemon.terminate()
-    gate.let_on()
-    assert daemon.reply(call).code == Code.OK
-    assert daemon.ended() == 0
-    gone(*pids)
-    assert noted(node, "pids") in ([pids[0]], [pids[1]])
-    assert (node.runs(), noted(node, "empty")) == ([("create", "c1")], [])
 
 
 def test_sighup_replaces_them_and_the_end_kills_them(node: Machine, standing_by: StandingBy) -> None:

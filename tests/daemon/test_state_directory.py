@@ -122,14 +122,3 @@ def test_an_adapter_whose_mounted_directory_was_removed_ends_and_the_next_one_mo
         second.serves(event)
         third.serves(event)
     assert node.runs() == [("create", "c1"), ("create", "c2"), ("delete", "c2")], "the two share the new directory"
-
-
-def test_an_adapter_whose_mounted_directory_was_emptied_fills_it_again(node: Machine, mount: tuple[Path, Path]) -> None:
-    host, _ = mount
-    daemon = contained(node, mount, "first")
-    daemon.serves(start("c1"))
-    for path in host.iterdir():
-        (shutil.rmtree if path.is_dir() else Path.unlink)(path)
-    daemon.logged("was removed or replaced: it is in use again")
-    daemon.serves(stop("c1"))
-    assert node.runs() == [("create", "c1"), ("delete", "c1")]

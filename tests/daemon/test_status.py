@@ -11,14 +11,12 @@ import time
 from pathlib import Path
 
 import pytest
-from inotify_simple import INotify, flags  # type: ignore[import-untyped]
 
 from nri.wire import Code
-from tests.rig.waiting import running
 
 from ..rig.daemon import COMMAND, Daemon
 from ..rig.machine import Machine, start, stop
-from ..rig.waiting import LIMIT, limit
+from ..rig.waiting import limit, running, until
 from .conftest import Ask
 
 JSON = "-o", "json"
@@ -26,14 +24,9 @@ JSON = "-o", "json"
 
 def without_runtime(node: Machine, *words: str | Path) -> Daemon:
     """Starts an adapter for which there is no runtime; it can be asked."""
-    path = node.path / "state"
-    path.mkdir()
-    with INotify() as written:
-        written.add_watch(path, flags.CREATE | flags.MOVED_TO)
-        daemon = node.external("-socket", node.path / "no.sock", *words)
-        daemon.logged("keeps trying to join")
-        while not sockets(node):
-            assert written.read(LIMIT * 1000), "there is no status socket"
+    daemon = node.external("-socket", node.path / "no.sock", *words)
+    daemon.logged("keeps trying to join")
+    until(lambda: sockets(node), "there is no status socket")
     daemon.signal(signal.SIGHUP)
     daemon.logged("SIGHUP: the configuration has been read again")  # it listens by now
     return daemon

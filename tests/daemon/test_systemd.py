@@ -51,8 +51,3 @@ def test_it_is_ready_though_the_runtime_takes_its_time_to_configure_it(node: Mac
     daemon.registration()
     assert [systemd.next(), systemd.next()] == [[JOINING], ["READY=1"]]
     daemon.logged("INFO the runtime has not configured and synchronized the adapter yet")
-
-
-def test_it_is_ready_only_once_it_has_joined(node: Machine, systemd: Systemd, listener: socket.socket) -> None:
-    node.external(listener=listener, environ=systemd.environ).handshake()
-    assert [message[0] for message in (systemd.next(), systemd.next())] == [JOINING, "READY=1"]

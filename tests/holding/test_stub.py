@@ -443,7 +443,11 @@ MANY = 300
 
 
 def test_a_keeper_that_does_not_answer_is_replaced_and_its_other_holds_stay_in_force(
-    holds: Holds, created: Callable[..., Created], stopped: Stop, monkeypatch: pytest.MonkeyPatch
+    holds: Holds,
+    created: Callable[..., Created],
+    stopped: Stop,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr("nri.holding.holds.NEXT", LIMIT)
     containers = [created(id=id_) for id_ in ("let-go", "held", "short")]
@@ -456,6 +460,7 @@ def test_a_keeper_that_does_not_answer_is_replaced_and_its_other_holds_stay_in_f
     stopped(keeper)
     assert held["let-go"].let_go() is HoldEnd.LET_GO
     gone(keeper)
+    assert f"the keeper of holds, process {keeper}, does not answer: it is killed" in caplog.messages
     assert first.runs()
     assert not short.runs(), "its limit is that of the first keeper"
     assert (second.is_held, held["held"].end) == (True, None)

@@ -38,36 +38,11 @@ def test_what_cannot_happen_is_an_error() -> None:
         of.time_is_up("late")
 
 
-def test_a_chain_that_nobody_waits_for_gives_no_answer() -> None:
-    assert Life[Program](Ends.NEVER, (), is_answered=True).receive(Input.TURN) == (Action.SETTLE,)
-
-
-def test_every_state_is_reached_and_left_and_every_input_and_action_is_of_use() -> None:
-    transitions = [
-        (state, input_, transition)
-        for state, row in TRANSITIONS.items()
-        for input_ in row
-        for transition in row[input_]
-    ]
-    assert {to for state, _, (to, _) in transitions if to is not state} == {*LifeState} - {LifeState.QUEUED}
-    assert {state for state, _, (to, _) in transitions if to is not state} == {*LifeState} - {LifeState.OVER}
-    assert {input_ for _, input_, _ in transitions} == {*Input}
-    assert {action for *_, (_, actions) in transitions for action in actions} == {*Action}
-
-
 def test_an_answer_may_be_due_and_may_have_been_sent_in_each_state_that_waits_for_something() -> None:
     """PRINTED lasts no longer than a call: the answer, or the next program, follows at once."""
     for state in {*LifeState} - {LifeState.PRINTED, LifeState.OVER}:
         assert Input.SENT in TRANSITIONS[state]
         assert Input.TIME_IS_UP in TRANSITIONS[state] or state is LifeState.ENDING
-
-
-def test_a_work_is_over_when_its_answer_has_been_sent_and_not_before() -> None:
-    of = Life[Program](Ends.AT_FAILURE, ())
-    of.receive(Input.TURN)
-    assert of.state is LifeState.ENDING
-    assert (of.receive(Input.LEFT_ENDED), of.state) == ((), LifeState.ENDING)
-    assert (of.receive(Input.SETTLED), of.state) == ((Action.GIVE_BACK,), LifeState.OVER)
 
 
 def test_what_waits_loses_its_programs_with_the_runtime_and_a_delete_does_not() -> None:
@@ -92,21 +67,6 @@ def test_a_container_can_be_held_once_in_each_state_in_which_the_time_of_its_eve
         assert (of.is_held, of.was_held, of.is_answered) == (False, True, True)
         with pytest.raises(LocalProtocolError, match="HELD in state ENDING, answered"):
             of.hold()
-
-
-def test_what_is_held_has_its_answer_when_no_program_is_left_and_only_then() -> None:
-    of = chain(Ends.AT_FAILURE, (True, True, True))
-    of.hold()
-    assert of.exited(1) == (Action.SPAWN,)
-    assert of.receive(Input.SENT) == ()
-    assert of.exited(2) == (Action.SPAWN,)
-    assert of.exited(3) == (Action.ANSWER, Action.SETTLE)
-
-
-def test_what_has_printed_when_its_container_is_held_makes_room_for_the_next() -> None:
-    of = chain(Ends.AT_FAILURE, (True, True, True))
-    of.printed(1)
-    assert (of.hold(), of.state) == ((Action.FREE_RUNTIME, Action.SPAWN), LifeState.RUNNING)
 
 
 def test_what_is_refused_while_it_is_held_has_an_error_and_runs_nothing_more_whatever_may_fail() -> None:

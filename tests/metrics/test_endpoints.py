@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.rig.sockets import connect
-from v010_adapter.host.trust import off, strict
+from v010_adapter.host.trust import off
 from v010_adapter.monitoring.endpoints import Endpoints
 from v010_adapter.monitoring.status import shares_network
 
@@ -63,7 +63,10 @@ def pair(loop: SteppedLoop, tmp_path: Path) -> Iterator[Pair]:
     pair.close()
 
 
-def test_who_waits_takes_the_port_when_the_other_has_given_it_up_without_waiting(pair: Pair) -> None:
+def test_who_waits_takes_the_port_when_the_other_has_given_it_up_and_the_log_tells_who_has_it(
+    pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     pair.second.show(is_shown=False)
     pair.open()
     assert (pair.is_served, pair.faults) == (True, [[], []])
@@ -72,8 +75,9 @@ def test_who_waits_takes_the_port_when_the_other_has_given_it_up_without_waiting
     pair.second.show(is_shown=True)
     pair.loop.settle()
     assert (pair.is_served, pair.faults) == (True, [[], []])
-    pair.first.close()
-    assert pair.second.faults == []
+    place = f"metrics and probes at 127.0.0.1:{pair.port}"
+    given_up = f"{place}: the adapter that serves the events has them now"
+    assert [text for text in caplog.messages if text.startswith(place)] == [place, given_up, place]
 
 
 def test_who_has_not_got_the_port_tries_again_until_it_does_not_need_it(pair: Pair) -> None:
@@ -102,35 +106,6 @@ def test_a_port_that_becomes_free_is_taken_though_nobody_has_told(pair: Pair) ->
     pair.first.show(is_shown=False)
     pair.loop.advance(REOPEN_AFTER)
     assert (pair.is_served, pair.faults) == (True, [[], []])
-
-
-def test_the_log_tells_who_has_the_port(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO")
-    place = f"metrics and probes at 127.0.0.1:{pair.port}"
-    pair.second.show(is_shown=False)
-    pair.open()
-    pair.first.show(is_shown=False)
-    pair.second.show(is_shown=True)
-    pair.loop.settle()
-    assert [text for text in caplog.messages if text.startswith(place)] == [
-        place,
-        f"{place}: the adapter that serves the events has them now",
-        place,
-    ]
-
-
-def test_without_a_socket_for_status_the_log_says_why_and_the_port_is_served(
-    pair: Pair, caplog: pytest.LogCaptureFixture
-) -> None:
-    Path(pair.state).mkdir()
-    Path(pair.state).chmod(0o777)
-    pair.first.open(f"{pair.state}/own", pair.listens[0], strict)
-    fault = f"{pair.state}: {pair.state} is world-writable"
-    assert pair.first.faults == [fault]
-    assert f"{fault}: `status` cannot ask this adapter" in caplog.messages
-    Path(pair.state).chmod(0o755)
-    pair.loop.advance(REOPEN_AFTER)
-    assert pair.first.faults == []
 
 
 def test_who_takes_the_port_and_gives_it_up_at_once_has_it_not(pair: Pair) -> None:

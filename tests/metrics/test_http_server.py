@@ -18,10 +18,9 @@ from unittest.mock import Mock
 import pytest
 
 from tests.rig import sockets
-from v010_adapter.base.connected_socket import ConnectedSocket
 from v010_adapter.base.loop import Loop
 from v010_adapter.monitoring.http_server import MAX_REQUEST, HttpServer, Response
-from v010_adapter.monitoring.listener import PAUSE, AnsweringListener, listening_socket
+from v010_adapter.monitoring.listener import PAUSE
 
 from ..rig.loop import SteppedLoop
 from ..rig.processes import open_descriptors
@@ -197,37 +196,18 @@ def test_without_a_descriptor_for_one_more_the_loop_rests(connect: Connect, loop
         loop.unwatch(ready.fileno())
 
 
-@pytest.fixture
-def asked(loop: SteppedLoop, short_path: Path) -> Iterator[Callable[[], bytes]]:
-    """Asks a server for a page that cannot be made at first."""
-    faults = [OSError(errno.ELOOP, os.strerror(errno.ELOOP))]
-
-    class Told(AnsweringListener):
-        def serve(self, client: ConnectedSocket) -> None:
-            if faults:
-                raise faults.pop()
-            self.answer(client, b"told")
-
-    path = str(short_path / "told.sock")
-    server = Told(loop, listening_socket(socket.AF_UNIX, path), path)
-
-    def ask() -> bytes:
-        client = Client(loop, path)
-        got = client.read()
-        client.socket.close()
-        return got
-
-    yield ask
-    server.close()
-
-
 def test_a_client_without_an_answer_is_disconnected_and_the_next_one_is_answered(
-    asked: Callable[[], bytes], caplog: pytest.LogCaptureFixture
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = open_descriptors()
-    assert [asked(), asked()] == [b"", b"told"]
-    assert caplog.text.count("a bug: ") == 1
+    with monkeypatch.context() as broken:
+        broken.setattr(HttpServer, "serve", lambda *_: 1 / 0)
+        client = connect()
+        assert client.read() == b""
+    client.socket.close()
     assert len(open_descriptors()) <= len(before)
+    assert connect(GET).read() == OK
+    assert caplog.text.count("a bug: ") == 1
 
 
 def test_a_client_whom_epoll_does_not_take_keeps_no_descriptor_and_later_ones_are_answered(

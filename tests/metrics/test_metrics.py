@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,7 @@ from prometheus_client.core import Metric
 
 from nri import Identity
 from tests.rig.debian import find, missing
-from v010_adapter.base.loop import Loop
 from v010_adapter.daemon.daemon import Daemon, Origin
-from v010_adapter.monitoring.endpoints import Endpoints
 from v010_adapter.monitoring.metrics import PREFIX, families, serve
 from v010_adapter.monitoring.times import Histogram
 from v010_adapter.programs.process import Account, RunOutcome
@@ -35,18 +33,9 @@ LABELS = {"version", "runtime", "runtime_version", "nri", "event", "program", "o
 @cache
 def described() -> dict[str, Any]:
     """The state of an adapter that has not joined a runtime yet."""
-    told: list[tuple[Loop, Callable[[], dict[str, Any]]]] = []
-
-    def endpoints(loop: Loop, describe: Callable[[], dict[str, Any]]) -> Endpoints:
-        told.append((loop, describe))
-        return Endpoints(loop, describe)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("v010_adapter.daemon.daemon.Endpoints", endpoints)
-        Daemon(Settings(), [], Identity("v010-adapter", "00"), lambda: (Settings(), []), Origin())
-    [(loop, describe)] = told
-    loop.close()
-    return describe()
+    daemon = Daemon(Settings(), [], Identity("v010-adapter", "00"), lambda: (Settings(), []), Origin())
+    daemon._loop.close()
+    return daemon._describe()
 
 
 def state() -> dict[str, Any]:
