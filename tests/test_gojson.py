@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from v010_adapter.base import gojson
 
-from .oci.test_patch import instructions
+from .rig.steps import steps as steps_of
 from .rig.waiting import limit
 
 quick = settings(deadline=None, max_examples=100)
@@ -278,7 +278,7 @@ def steps(text: bytes) -> int:
         with suppress(gojson.JSONError):
             gojson.decode(text, levels=2)
 
-    return instructions(read, gojson.__name__)
+    return steps_of(read, gojson.__name__)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ Steps of Python's interpreter are counted. What C code does in one step is bound
 from __future__ import annotations
 
 import functools
-import gc
 import json
 import logging
 import sys
@@ -45,6 +44,7 @@ from .rig.brief import CI, few
 from .rig.large import FIELDS, creation
 from .rig.loop import SteppedLoop
 from .rig.serving import Alone, Nowhere, PluginServing
+from .rig.steps import steps
 
 PATCH = {
     "annotations": {"z": "1"},
@@ -57,27 +57,6 @@ SIZES = (4 << 10, 8 << 10, 16 << 10)
 Make: TypeAlias = Callable[[api.CreateContainerRequest], Callable[[], object]]
 """Prepares the reading of a container."""
 CONDITIONS = When(annotations=((".*", "x$"),), commands=("sh$",), has_bind_mounts=True, any_of=True)
-
-
-def steps(work: Callable[[], object]) -> int:
-    """Returns how many steps the interpreter takes for some work."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, _: Any) -> Any:
-        nonlocal count
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        count += event == "opcode"
-        return trace
-
-    before = sys.gettrace()
-    gc.disable()  # hypothesis has a callback in Python, whose steps would count
-    sys.settrace(trace)
-    try:
-        work()
-    finally:
-        sys.settrace(before)
-        gc.enable()
-    return count
 
 
 def plugin(creation: api.CreateContainerRequest) -> CreateAnswerBuilder:

@@ -11,14 +11,13 @@ import shlex
 import shutil
 import socket
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from tests.e2e import build, hooks
 from tests.e2e.checks import Json
-from tests.e2e.guarded import Calls, Pods, has_run
+from tests.e2e.guarded import KINDS, Calls, Pods, Times, has_run, unequal
 from tests.e2e.pod import STATE, command, until
 from tests.e2e.runtimes import PATH, Containerd, Runtime
 from tests.peers.build import peer
@@ -82,20 +81,12 @@ class Guided:
         for name in list(self.pods.running):
             self.pods.end(name)
 
-    def judge(self, creates: Mapping[str, int] = {}) -> Iterator[str]:
-        """Ends all pods; yields the legacy plugins that have not had one create and one delete for each container.
-
-        `creates` has the pods whose containers have another number of creates.
-        """
+    def judge(self, kinds: Sequence[str] = ("container",), right: Mapping[str, Times] = {}) -> Iterator[str]:
+        """Ends all pods; yields what legacy plugins have not had as they should."""
         self.end()
-        containers = {name: ids[1] for name, ids in self.pods.ids.items()}
-        until(lambda: has_run(self.calls, "delete", set(containers.values())), "the deletes of all containers")
-        for plugin, of_plugin in self.calls().items():
-            count = Counter((call.request["id"], call.key[0]) for call in of_plugin)
-            for name, id_ in containers.items():
-                times = count[id_, "create"], count[id_, "delete"]
-                if times != (creates.get(name, 1), 1):
-                    yield f"{plugin}, the container of {name}: {times[0]} creates, {times[1]} deletes"
+        containers = {container for _, container in self.pods.ids.values()}
+        until(lambda: has_run(self.calls, "delete", containers), "the deletes of all containers")
+        yield from unequal(self.calls, self.pods, kinds, right)
 
 
 def install(folder: Path) -> None:
@@ -132,7 +123,7 @@ def _installing(node: Guided) -> Iterator[str]:
     if PLUGINS.joinpath("00-v010-adapter").readlink().parts[:3] != ("/", "opt", "v010-adapter-new"):
         yield "the link is not exchanged"
     node.pods.start("upgraded")
-    yield from node.judge({"before": 0})  # counts as created
+    yield from node.judge(right={"before": [(0, 1)]})  # counts as created
     ran_before = len(node.calls()["witness"])
     node.follow("installing", "Uninstall")
     node.pods.start("without")
@@ -154,13 +145,8 @@ def _without_list(node: Guided) -> Iterator[str]:
     install(Path("/opt/v010-adapter-new"))
     node.follow("without-list", "Upgrade")
     node.pods.start("upgraded")
-    yield from node.judge()
-    calls = node.calls()["witness"]
-    count = Counter((call.request["id"], call.key[0]) for call in calls)
-    for name, (pod, _) in node.pods.ids.items():
-        if (count[pod, "create"], count[pod, "delete"]) != (1, 1):
-            yield f"the pod {name}: {count[pod, 'create']} creates, {count[pod, 'delete']} deletes"
-    if any(call.by_runtime for call in calls):
+    yield from node.judge(KINDS)
+    if any(call.by_runtime for call in node.calls()["witness"]):
         yield "containerd has run plugins in a list that it should not know"
     node.follow("without-list", "Uninstall")
     left = [*PLUGINS.glob("*"), *Path("/etc/nri").glob("v010-adapter*")]

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tests.e2e.holding import TOLD, Start
+from tests.e2e.holding import TOLD, Start, ends
 from tests.e2e.launched import Launched
 from tests.e2e.pod import Cri, Sandbox
-from tests.e2e.runtimes import Crio, Runtime
+from tests.e2e.runtimes import Runtime
 
 CONF = Path("/etc/nri/held/conf.json")
 SETTINGS = f"legacy: {{config: {CONF}, holdLimit: 60}}\n"
@@ -41,21 +41,7 @@ def prepare(install: Callable[..., object]) -> None:
 
 def play(runtime: Runtime, cri: Cri, adapter: Launched) -> Iterator[str]:
     pod = cri.run_pod()
-    go, refused = held(cri, pod, "go", adapter), held(cri, pod, "refused", adapter)
-    cri("start", cri.create(pod, "free"))
-    if go.has_run() or not go.is_alive() or not refused.is_alive():
-        yield "a container starts before its plugin is done"
-    go.tell("go")
-    yield from go.faults(starts=True)
-    refused.tell("refuse")
-    yield from refused.faults(starts=False)
-    if not isinstance(runtime, Crio):  # it stops the pod after the hold
-        other = cri.run_pod("p2")
-        stopped = held(cri, other, "stopped", adapter)
-        cri("stopp", other.id)
-        yield from stopped.faults(starts=False)
-        stopped.tell("go")
-        cri("rmp", "-f", other.id)
+    yield from ends(runtime, cri, pod, lambda of, name: held(cri, of, name, adapter))
     killed = held(cri, pod, "killed", adapter)
     adapter.kill()
     yield from killed.faults(starts=False)

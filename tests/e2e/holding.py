@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from threading import Thread
 
@@ -47,7 +48,6 @@ class Holding(Plugin):
 
 run(Holding())
 """
-RUNNING, EXITED = "CONTAINER_RUNNING", "CONTAINER_EXITED"
 
 
 def prepare() -> None:
@@ -107,23 +107,29 @@ class Start(Thread):
         return self._log.exists() and "started" in self._log.read_text(errors="replace")
 
 
-def play(runtime: Runtime, cri: Cri) -> Iterator[str]:
-    until((TOLD / "pid").exists, "the plugin to be registered")
-    pod = cri.run_pod()
-    go, refused = Start(cri, pod, "go"), Start(cri, pod, "refused")
+def ends(runtime: Runtime, cri: Cri, pod: Sandbox, start: Callable[[Sandbox, str], Start]) -> Iterator[str]:
+    """Starts containers that are held, beside one that is not; yields what is wrong at the ends of the holds."""
+    go, refused = start(pod, "go"), start(pod, "refused")
     cri("start", cri.create(pod, "free"))
     if go.has_run() or not go.is_alive() or not refused.is_alive():
-        yield "a container starts before its plugin lets it go"
+        yield "a container starts before its plugin is done"
     go.tell("go")
     yield from go.faults(starts=True)
     refused.tell("refuse")
     yield from refused.faults(starts=False)
     if not isinstance(runtime, Crio):  # it stops the pod after the hold
         other = cri.run_pod("p2")
-        stopped = Start(cri, other, "stopped")
+        stopped = start(other, "stopped")
         cri("stopp", other.id)
         yield from stopped.faults(starts=False)
+        stopped.tell("go")
         cri("rmp", "-f", other.id)
+
+
+def play(runtime: Runtime, cri: Cri) -> Iterator[str]:
+    until((TOLD / "pid").exists, "the plugin to be registered")
+    pod = cri.run_pod()
+    yield from ends(runtime, cri, pod, partial(Start, cri))
     killed = Start(cri, pod, "killed")
     os.kill(int((TOLD / "pid").read_text()), signal.SIGKILL)
     yield from killed.faults(starts=False)

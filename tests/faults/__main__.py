@@ -18,13 +18,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.e2e.pod import HarnessError as Finding
-from tests.faults.beside import BESIDE
-from tests.faults.node import GoNode
-from tests.faults.rows import ADAPTER_FAULTS, FAULTS, kill_loop, program_fault, start
+from tests.faults.node import VERSIONS, GoNode
+from tests.faults.rows import ADAPTER_FAULTS, EXTERNAL_FAULTS, FAULTS, kill_loop, program_fault, start
 from tests.peers.build import PeerMissing, peer
 
-VERSIONS = ("v0.8.0", "v0.10.0", "v0.12.0", "v0.12.5")
-USUAL = ("v0.8.0", "v0.12.0", "v0.12.5")
 FORMS = ("launched", "external")
 STATES = ("create", "delete")
 
@@ -44,12 +41,12 @@ def main() -> int:
     arguments = parse()
     print(f"seed {arguments.seed}, {arguments.kills} kills in each kill loop", flush=True)
     try:
-        for version in arguments.nri:
+        for version in VERSIONS:
             peer("runtime", version)
     except PeerMissing as missing:
         print(f"no fault matrix here: {missing}")
         return int(os.environ.get("REQUIRE_PEERS") == "1")
-    places = [(form, version) for version in arguments.nri for form in arguments.form]
+    places = [(form, version) for version in VERSIONS for form in FORMS]
     nodes = [(place, rows) for place in places for rows in plan(arguments, place[0])]
     failed = count = 0
     with ProcessPoolExecutor(os.cpu_count()) as pool:  # the limit of a wait needs a main thread
@@ -68,11 +65,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--kills", type=int, default=20, help="kills of each kill loop, up to 200")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--only", default="", help="rows whose name contains this")
-    parser.add_argument("--form", action="append", choices=FORMS)
-    parser.add_argument("--nri", action="append", choices=VERSIONS)
-    arguments = parser.parse_args()
-    arguments.form, arguments.nri = arguments.form or FORMS, arguments.nri or USUAL
-    return arguments
+    return parser.parse_args()
 
 
 def plan(arguments: argparse.Namespace, form: str) -> Iterator[Rows]:
@@ -82,17 +75,15 @@ def plan(arguments: argparse.Namespace, form: str) -> Iterator[Rows]:
         for what, error in FAULTS.items():
             of_program[f"{state}: {what}"] = partial(program_fault, fault=what, error=error, state=state)
     loop: Rows = {"kill loop": partial(kill_loop, kills=arguments.kills, seed=arguments.seed)}
-    apart = ADAPTER_FAULTS | (BESIDE if form == "external" else {})
+    apart = ADAPTER_FAULTS | (EXTERNAL_FAULTS if form == "external" else {})
     for rows in (of_program, *({what: row} for what, row in apart.items()), loop):
         if chosen := {what: row for what, row in rows.items() if arguments.only in what}:
             yield chosen
 
 
 def table_of(place: tuple[str, str], rows: Rows) -> list[Row]:
-    return list(on_one_node(place, rows))
-
-
-def on_one_node(place: tuple[str, str], rows: Rows) -> Iterator[Row]:
+    """Plays rows on one node."""
+    table = []
     with tempfile.TemporaryDirectory(prefix="faults-", ignore_cleanup_errors=True) as directory:
         node = GoNode(Path(directory), *place)
         try:
@@ -103,9 +94,10 @@ def on_one_node(place: tuple[str, str], rows: Rows) -> Iterator[Row]:
                 except (Finding, RuntimeError, OSError) as error:
                     has_failed, result = True, f"{error!r}\n{node.log()[-6000:]}"
                 if has_failed or what != "start":
-                    yield Row(node.form, node.version, what, has_failed, result, time.monotonic() - begin)
+                    table.append(Row(*place, what, has_failed, result, time.monotonic() - begin))
         finally:
             node.close()
+    return table
 
 
 if __name__ == "__main__":

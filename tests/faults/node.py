@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 
 from tests.e2e.pod import HarnessError as Finding
 from tests.e2e.pod import until
-from tests.peers.harness import GoRuntime, Reply, golden
+from tests.peers.harness import CONTAINER, NAME, POD, GoRuntime, Reply
 from tests.rig.interpreter import FIRST_LINE
 from tests.rig.processes import children_of
 from v010_adapter.state.ledger import decode
 
-NAME = "00-v010-adapter"
+VERSIONS = ("v0.8.0", "v0.12.0", "v0.12.5")
 LIMIT = 2_000_000  # microseconds that a runtime waits for a plugin by default
 STEPS = ["RunPodSandbox", "StartContainer", "StopContainer", "RemoveContainer", "StopPodSandbox", "RemovePodSandbox"]
 SETTINGS = """
@@ -61,12 +61,9 @@ linger) sleep 3 & ;;
 hold) sleep 0.5 ;;
 slow) sleep 2.5 ;;
 hang) exec sleep 8 ;;
-long) exec sleep 12 ;;
 esac
 echo '{{}}'
 """
-_LIFE = golden("containerd-2.4.2")
-_CONTAINER = next(recorded.container for recorded in _LIFE if recorded.container)
 
 
 class PodLife(NamedTuple):
@@ -75,7 +72,7 @@ class PodLife(NamedTuple):
 
     @classmethod
     def make(cls, name: str) -> PodLife:
-        pod, container = copy.deepcopy(dict(_LIFE[0].pod)), copy.deepcopy(dict(_CONTAINER or {}))
+        pod, container = copy.deepcopy(dict(POD)), copy.deepcopy(dict(CONTAINER or {}))
         pod.update(id=f"p-{name}", pid=os.getpid())
         container.update(id=f"c-{name}", pod_sandbox_id=pod["id"], pid=os.getpid(), state="CONTAINER_CREATED")
         return cls(pod, container)
@@ -86,7 +83,6 @@ class GoNode:
 
     def __init__(self, directory: Path, form: str, version: str) -> None:
         self.directory, self.form, self.version = directory, form, version
-        self.names = [NAME]
         self.until = partial(until, seconds=60, folder=directory)
         self.lives: list[PodLife] = []
         self.launched = self.guard = self._killed = 0
@@ -130,10 +126,6 @@ class GoNode:
         if self.form == "external":
             return self.externals[-1].pid
         return next((pid for pid, state in children_of(self.guard).items() if state != "Z"), 0)
-
-    def pids(self) -> list[int]:
-        family = [self.launched, self.guard, self.server] if self.form == "launched" else [self.server]
-        return [pid for pid in family if Path(f"/proc/{pid}").exists()]
 
     def kill(self) -> None:
         """Kills the server. An external one is started again, as a service manager does."""
@@ -185,7 +177,7 @@ class GoNode:
     def plays(self, life: PodLife, *events: str) -> None:
         for event in events:
             reply = self.play(event, life)
-            if (reply.error, reply.names) != ("", self.names):
+            if (reply.error, reply.names) != ("", [NAME]):
                 raise Finding(f"{event}: {reply.error!r}, then there are {reply.names}")
 
     @contextmanager

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
-import select
-import signal
+import subprocess
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -13,8 +11,10 @@ from functools import partial
 from threading import Event, Thread
 
 from tests.e2e.pod import HarnessError as Finding
+from tests.peers.harness import NAME
+from tests.rig.processes import is_running
 
-from .node import LIMIT, NAME, STEPS, GoNode, PodLife, balance
+from .node import LIMIT, STEPS, GoNode, PodLife, balance
 
 FAULTS = {
     "error": "plugin: legacy-fp: as told",
@@ -48,51 +48,26 @@ def program_fault(node: GoNode, fault: str, error: str, state: str) -> str:
     with node.fault(state, life, fault):
         reply = node.play(STEPS[first], life)
     expected = error if state == "create" else ""
-    if expected not in reply.error or bool(expected) != bool(reply.error) or reply.names != node.names:
+    if expected not in reply.error or bool(expected) != bool(reply.error) or reply.names != [NAME]:
         raise Finding(f"{STEPS[first]}: {reply.error!r}, then there are {reply.names}")
     node.plays(life, *STEPS[first + 1 :])
     return ends(node, life)
-
-
-def kill_between(node: GoNode) -> str:
-    life = PodLife.make("a")
-    node.plays(life, *STEPS[:2])
-    node.kill()
-    node.rejoins()
-    node.plays(life, *STEPS[2:])
-    return ends(node, life)
-
-
-def kill_during(node: GoNode, state: str) -> str:
-    life = PodLife.make("a")
-    first = STEPS.index(CHANGED[state])
-    node.plays(life, *STEPS[:first])
-    with node.fault(state, life, "hold", node.kill):
-        if error := node.play(STEPS[first], life).error:
-            raise Finding(error)
-    node.rejoins()
-    node.plays(life, *STEPS[first + 1 :])
-    return ends(node, life, kills=int(state == "delete"))
 
 
 def new_runtime(node: GoNode) -> str:
     life, other = PodLife.make("a"), PodLife.make("b")
     for each in (life, other):
         node.plays(each, *STEPS[:2])
-    pidfds = list(map(os.pidfd_open, node.pids()))
+    launched = node.launched, node.guard, node.server
     node.runtime.kill()
     other.container["state"] = "CONTAINER_STOPPED"  # while there is no runtime
     if node.form == "launched":
-        for fd in pidfds:
-            if not select.select([fd], [], [], 60)[0]:
-                raise Finding("what the old runtime has launched does not end")
+        node.until(lambda: not any(map(is_running, launched)), "the end of what the old runtime has launched")
     node.start_runtime()
     node.joins()
     node.until(lambda: node.notes()[f"delete:{other.container['id']}"], "the delete of what stopped meanwhile")
     for each in (life, other):
         node.plays(each, *STEPS[2:])
-    for fd in pidfds:
-        os.close(fd)
     return ends(node, life, other)
 
 
@@ -107,22 +82,6 @@ def new_runtime_during(node: GoNode, state: str) -> str:
     node.start_runtime()
     node.joins()
     node.plays(life, *STEPS[first + 1 :])
-    return ends(node, life)
-
-
-def handover(node: GoNode) -> str:
-    """SIGTERM during a create; a second adapter waits."""
-    life, first = PodLife.make("a"), node.pids()[0]
-    node.start_external("01")
-    node.names = ["00-v010-adapter", "01-v010-adapter"]
-    node.until(lambda: node.runtime.play("plugins").names == node.names, "the second adapter")
-    node.plays(life, "RunPodSandbox")
-    with node.fault("create", life, "hold", lambda: os.kill(first, signal.SIGTERM)):
-        if error := node.play("StartContainer", life).error:
-            raise Finding(error)
-    node.names = ["01-v010-adapter"]
-    node.until(lambda: node.runtime.play("plugins").names == node.names, "the end of the first adapter")
-    node.plays(life, *STEPS[2:])
     return ends(node, life)
 
 
@@ -196,12 +155,35 @@ def kill_loop(node: GoNode, kills: int, seed: int) -> str:
     return f"{traffic.events} events, {ends(node, *traffic.lives, kills=kills)}"
 
 
+def filled(node: GoNode) -> str:
+    """Others have filled the disk of the state directory, and it stays so: the adapter has a reserve."""
+    node.terminate_externals()
+    state = node.directory / "state"
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m,mode=700", "none", state], check=False).returncode:
+        return "not done: this process may not mount"
+    try:
+        node.start_external()
+        node.rejoins()
+        with suppress(OSError), (state / "filler").open("wb", buffering=0) as file:
+            while file.write(bytes(4096)):
+                pass
+        life = PodLife.make("full")
+        node.plays(life, *STEPS[:2])
+        if len(node.owed()) < len(life):
+            raise Finding("the reserve was not used")
+        node.kill()
+        node.rejoins()
+        node.plays(life, *STEPS[2:])
+        return ends(node, life)
+    finally:
+        node.terminate_externals()
+        subprocess.run(["umount", "-l", state], check=True)
+
+
 ADAPTER_FAULTS: dict[str, Callable[[GoNode], str]] = {
-    "SIGKILL between create and delete": kill_between,
-    "SIGKILL during a create": partial(kill_during, state="create"),
-    "SIGKILL during a delete": partial(kill_during, state="delete"),
     "runtime killed, a new one started": new_runtime,
     "runtime killed during a create": partial(new_runtime_during, state="create"),
     "runtime killed during a delete": partial(new_runtime_during, state="delete"),
-    "SIGTERM during a create, another waits": handover,
 }
+EXTERNAL_FAULTS: dict[str, Callable[[GoNode], str]] = {"a full state directory, then SIGKILL": filled}
+"""A mount over the directory is to be there before the adapter, which this one starts."""

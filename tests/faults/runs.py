@@ -24,12 +24,11 @@ from threading import Thread
 from tests.e2e.pod import HarnessError as Finding
 from tests.peers.build import PeerMissing, peer
 
-from .node import LIMIT, GoNode
+from .node import LIMIT, VERSIONS, GoNode
 from .rows import Traffic, ends
 
 Span = tuple[float, float]
 
-VERSIONS = ("v0.8.0", "v0.12.0", "v0.12.5")
 EVENTS = 20
 """At least so many come for each fault."""
 SETTLED = 10

@@ -16,7 +16,7 @@ from v010_adapter.oci.patch import merged
 from v010_adapter.oci.spec import adjustment, apply, resources_to
 from v010_adapter.oci.values import Spec
 
-from ..test_large_containers import steps
+from ..rig.steps import steps
 from .cases import FULL, as_text, edited, must_have_a_row
 from .edits import ANY, BAD_EDITS, SPECS, Edit, after
 
@@ -201,8 +201,8 @@ def test_a_number_that_a_float_has_not_lost_is_a_change_and_a_value_that_says_th
 
 MANY = 1000
 NUMBERS = range(MANY)
-MOST = 1000 * MANY
-"""Steps of the interpreter; with a loop over all elements for each of them there would be ten times as many."""
+MOST = 500 * MANY
+"""Steps of a module; with a loop over all elements for each of them there would be twenty times as many."""
 PATCHES: dict[str, Spec] = {
     "variables set and removed": {"process": {"env": [name for n in NUMBERS for name in (f"A{n}=1", f"A{n}")]}},
     "one variable set and removed": {"process": {"env": ["A=1", "A"] * MANY}},
@@ -216,5 +216,5 @@ SHADOWS = api.ContainerAdjustment(mounts=[api.Mount(destination=f"/{n}") for n i
 
 def test_what_is_large_takes_time_in_proportion() -> None:
     for what, patch in PATCHES.items():
-        assert MANY < steps(lambda patch=patch: merged(FULL, patch)) < MOST, what  # type: ignore[misc]
-    assert MANY < steps(lambda: apply(FULL, SHADOWS)) < MOST
+        assert MANY < steps(lambda patch=patch: merged(FULL, patch), "v010_adapter.oci.patch") < MOST, what  # type: ignore[misc]
+    assert MANY < steps(lambda: apply(FULL, SHADOWS), "v010_adapter.oci.named_parts") < MOST

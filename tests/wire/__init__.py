@@ -19,6 +19,7 @@ def frames_in(data: bytes) -> list[tuple[int, bytes]]:
     found = []
     while data:
         conn_id, length = struct.unpack_from(">II", data)
+        assert length <= len(data) - 8, "the frame is not whole"
         found.append((conn_id, data[8 : 8 + length]))
         data = data[8 + length :]
     return found

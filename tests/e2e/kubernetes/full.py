@@ -5,7 +5,6 @@ The node is full by CPU, or by its number of pods.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import partial
 
@@ -61,8 +60,5 @@ def _start(replicas: int, cpu: int) -> None:
     k8s.until(lambda: len(k8s.adapters()) == 1, "the end of the old instance")
     wants = {"requests": {"cpu": f"{cpu}m"}}
     spec = {"containers": [k8s.container("one", resources=wants)], "terminationGracePeriodSeconds": 5}
-    template = {"metadata": {"labels": {"app": "users"}}, "spec": spec}
-    wanted = {"replicas": replicas, "selector": {"matchLabels": {"app": "users"}}, "template": template}
-    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "users"}, "spec": wanted}
-    k8s.kubectl("apply", "-f", "-", given=json.dumps(deployment))
+    k8s.apply("users", replicas, spec)
     k8s.ready("users")
