@@ -24,6 +24,7 @@ from hypothesis import HealthCheck, Phase, settings
 from pytest_nri import nri_runtime  # noqa: F401 - in a clone nothing else may have loaded it
 
 from .rig.brief import CI
+from .rig.forks import forked, forks
 from .rig.listeners import Receiver
 from .rig.loop import SteppedLoop
 from .rig.processes import children, open_descriptors, state
@@ -123,9 +124,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def limited(item: pytest.Item) -> Generator[None, object, object]:
-    """Limits a test, or all its fixtures."""
-    with limit(item.name, WHOLE):
-        return (yield)
+    """Limits a test, or all its fixtures.
+
+    A child that code under test has forked, and that has come here, has no limit: it ends before it runs other tests.
+    """
+    own = os.getpid()
+    try:
+        with limit(item.name, WHOLE):
+            return (yield)
+    finally:
+        if os.getpid() != own:
+            os._exit(1)
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)
@@ -162,14 +171,19 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 @pytest.fixture(autouse=True)
 def no_process_is_left() -> Iterator[None]:
     """Fails a test that leaves processes or zombies, and ends them, so that they fail no other test."""
-    before = children()
+    before, forked_before = children(), forked()
     yield
     left = [pid for pid in children() if pid not in before]
     for pid in left:
         with suppress(ProcessLookupError, ChildProcessError):
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
+    others = {pid: is_in for pid, is_in in forked().items() if pid not in forked_before}
+    for pid in others:
+        os.kill(pid, signal.SIGKILL)
+        forks().reap(pid)
     assert left == [], "children are left, or zombies"
+    assert [pid for pid, is_in in others.items() if is_in != "Z"] == [], "processes that were forked off are left"
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ def test_an_example_works_if_launched_and_if_started_by_hand(name: str, install:
     with Runtime(patient()) as runtime, by_hand(runtime, install(name), tmp_path / "nri.sock") as process:
         assert is_made(runtime, name)
         runtime.stop()
-        process.communicate()
+        process.communicate(timeout=LIMIT)
     assert process.returncode == 0  # the runtime has closed the connection
 
 
@@ -110,7 +110,7 @@ def test_the_dra_driver_follows_who_uses_a_claim(install: Install, tmp_path: Pat
             runtime.event("StartContainer", api.StartContainerRequest(pod=POD, container=user("c", "gpu-1")))
             runtime.event("StopContainer", api.StopContainerRequest(pod=POD, container=user("b")))
             runtime.stop()
-            assert process.communicate()[0] == "gpu-0 is in use\ngpu-1 is in use\ngpu-0 is free\n"
+            assert process.communicate(timeout=LIMIT)[0] == "gpu-0 is in use\ngpu-1 is in use\ngpu-0 is free\n"
 
 
 def test_the_one_shot_mounts_a_file_into_containers_with_a_gpu(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_the_agent_mounts_what_pods_ask_for_under_one_runtime_after_another(nri_
             nri_runtime.lose()
         nri_runtime.accept()
         process.terminate()
-        output, _ = process.communicate()
+        output, _ = process.communicate(timeout=LIMIT)
     assert process.returncode == 0
     joined = "joined: {} pods have data\nleft: {}\n".format
     gone = "the runtime has gone"

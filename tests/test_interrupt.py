@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from subprocess import PIPE
 from typing import IO, Any
@@ -22,7 +22,7 @@ from v010_adapter.cli.simulate.trial import Scratch
 from .rig.brief import few
 from .rig.daemon import MEASURED, kill_tree
 from .rig.interpreter import FIRST_LINE
-from .rig.programs import Programs
+from .rig.programs import Fifo, Programs
 from .rig.waiting import LIMIT, limit, running, until
 
 
@@ -53,6 +53,12 @@ def started(*words: str | Path, directory: Path, stderr: int = PIPE) -> Iterator
 def heard(stream: IO[str] | None) -> str:
     with limit("no line comes"):
         return stream.readline() if stream else ""
+
+
+def opened(fifo: Path) -> IO[str]:
+    """A FIFO, once somebody has opened it to write."""
+    with limit(f"nobody opens {fifo}"):
+        return fifo.open()
 
 
 def read_to(stream: IO[str] | None, text: str) -> None:
@@ -95,11 +101,12 @@ def test_a_demo_ends_the_adapter_and_its_programs_before_it_removes_the_files(te
 
 
 def test_an_invocation_ends_the_plugin_and_what_it_has_started(tmp_path: Path, temporary: Path) -> None:
-    fifo = tmp_path / "fifo"
-    plugin = Programs(tmp_path).shell("plugin", f"exec 9>{fifo}\nsleep 1000 &\necho at work >&9\nwait")
+    fifo, last = tmp_path / "fifo", Fifo(tmp_path / "last")
+    plugin = Programs(tmp_path).shell("plugin", f"exec 9>{fifo}\ncat {last} &\necho at work >&9\nwait")
     os.mkfifo(fifo)
-    with started("invoke", plugin, directory=temporary) as invocation, fifo.open() as held:
-        assert held.readline() == "at work\n"
+    # `cat` ends with the test, if nobody kills it.
+    with closing(last), started("invoke", plugin, directory=temporary) as invocation, opened(fifo) as held:
+        assert heard(held) == "at work\n"
         interrupt(invocation)
         assert end(invocation) == SAID
         with limit("a process that the plugin has started is left"):
@@ -154,12 +161,13 @@ run(Slow())
 
 @pytest.mark.parametrize("what", few([[], ["-pods", "1"]], 1))
 def test_what_a_plugin_has_started_ends_with_the_simulation(tmp_path: Path, temporary: Path, what: list[str]) -> None:
-    fifo = tmp_path / "fifo"
-    script = f"exec 9>{fifo} 2>/dev/null\nsleep 1000 3>&- &\necho at work >&9"
+    fifo, last = tmp_path / "fifo", Fifo(tmp_path / "last")
+    script = f"exec 9>{fifo} 2>/dev/null\ncat {last} 3>&- &\necho at work >&9"
     plugin = Programs(tmp_path).shell("10-leaves", script)
     os.mkfifo(fifo)
-    with started("simulate", *what, "-plugin", plugin, directory=temporary) as simulation, fifo.open() as held:
-        assert held.readline() == "at work\n"
+    words: list[str | Path] = ["simulate", *what, "-plugin", plugin]
+    with closing(last), started(*words, directory=temporary) as simulation, opened(fifo) as held:
+        assert heard(held) == "at work\n"
         assert end(simulation) == (1, "")
         with limit("a process that the plugin has started is left"):
             assert held.read() == ""

@@ -25,6 +25,7 @@ from v010_adapter.monitoring import status
 from v010_adapter.monitoring.times import BOUNDS
 
 from .rig.daemon import COMMAND, MEASURED, WITH_VARIABLES
+from .rig.waiting import limit, until
 
 
 def test_colours_are_for_terminals_of_users_who_want_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,12 +159,18 @@ def test_at_a_terminal_long_work_is_told_once(monkeypatch: pytest.MonkeyPatch, q
     ours, end = os.openpty()
     with open(ours, "rb", buffering=0) as terminal, open(end, "w") as stderr:
         monkeypatch.setattr(sys, "stderr", stderr)
-        before = set(threading.enumerate())
-        with announce_if_slow("counting"):
-            assert not told or terminal.read(100) == told
-            timers = set(threading.enumerate()) - before
-        for timer in timers:
-            timer.join()
+        before = threading.enumerate()
+
+        def timers() -> list[threading.Timer]:
+            return [one for one in threading.enumerate() if isinstance(one, threading.Timer) and one not in before]
+
+        try:
+            with announce_if_slow("counting"), limit("nothing is told"):
+                assert not told or terminal.read(100) == told
+            until(lambda: not timers(), "the timer ends")
+        finally:
+            for timer in timers():  # Python's end would wait for it
+                timer.cancel()
         os.set_blocking(ours, False)
         assert terminal.read(100) is None
 

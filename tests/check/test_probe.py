@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 import os
+from contextlib import closing
 
 import pytest
 
 from tests.rig.command import Terminal
+from tests.rig.programs import Fifo
 from tests.rig.waiting import LIMIT, limit
 from v010_adapter.cli.check import probe
 
@@ -75,10 +77,10 @@ def test_each_reason_against_it_is_a_problem(node: Checked, monkeypatch: pytest.
 @pytest.mark.usefixtures("brief")
 def test_a_plugin_that_does_not_end_is_killed_with_its_children(node: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "END", 0.1)
-    held = node.folder / "held"
+    held, last = node.folder / "held", Fifo(node.folder / "last")
     os.mkfifo(held)
-    with open(os.open(held, os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
-        [line] = verdict(node, f"read -r line; exec 3>{held}; sleep 1000 & exec sleep 1000")
+    with closing(last), open(os.open(held, os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
+        [line] = verdict(node, f"read -r line; exec 3>{held}; cat {last} & exec sleep 1000")
         assert line == "PROBLEM plugin: it does not end when its stdin is empty, within 0.1 s: it must not stand by"
         os.set_blocking(reader.fileno(), True)
         with limit("a child of the plugin still has its pipe"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import closing
 from dataclasses import replace
 from itertools import chain, repeat
 from pathlib import Path
@@ -17,6 +18,8 @@ from nri.testing.contract.requests import pod_life
 from nri.wire import Request
 from tests.rig.brief import few
 from tests.rig.embedded import Plugins, patient
+from tests.rig.programs import Fifo
+from tests.rig.waiting import limit
 
 from .broken import ADJUST, BROKEN, NEWEST, RUNTIMES, UNDER, WANTED, WITH_CRIO, judged, named, of, sound
 
@@ -243,20 +246,22 @@ def test_a_late_answer_is_no_wait_for_the_plugins_own_updates(
 
 
 def test_what_a_plugin_has_started_does_not_stay(plugins: Plugins, tmp_path: Path) -> None:
-    fifo = tmp_path / "fifo"
+    fifo, end = tmp_path / "fifo", Fifo(tmp_path / "end")
     os.mkfifo(fifo)
     starts = f"""
         if method == "Configure":
             held = os.open({str(fifo)!r}, os.O_WRONLY)
             if os.fork() == 0:
                 plugin.trunk.close()
-                signal.pause()
+                open({str(end)!r}).read()  # to the end of the test, if nobody kills it
+                os._exit(0)
             os.write(held, b".")
             os.close(held)"""
-    with open(os.open(fifo, os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
+    with closing(end), open(os.open(fifo, os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
         assert named(judged(plugins, sound(starts))) == []
         os.set_blocking(reader.fileno(), True)
-        assert reader.read(), "to its end: nobody has it open any more"
+        with limit("what the plugin has started stays"):
+            assert reader.read(), "to its end: nobody has it open any more"
 
 
 @pytest.mark.usefixtures("played_to_the_end")

@@ -10,11 +10,37 @@ from pathlib import Path
 
 import pytest
 
-from nri.holding.holds import Holds
+from nri.cgroup import start_time
+from nri.holding.holds import Holds, KeeperProcess
 
 from ..rig.brief import few
+from ..rig.processes import is_running
 from ..rig.waiting import until
 from .oci import RUNTIMES, OciRuntime, need
+
+
+@pytest.fixture(autouse=True)
+def no_keeper_is_left() -> Iterator[None]:
+    """Fails a test whose keepers do not end, and ends them: a keeper is nobody's child."""
+    keepers: list[tuple[int, int | None]] = []
+    on_ready = KeeperProcess.on_ready
+
+    def noted(keeper: KeeperProcess, fields: dict[str, str]) -> None:
+        pid = int(fields["ready"])
+        keepers.append((pid, start_time(pid)))
+        on_ready(keeper, fields)
+
+    def left() -> list[int]:
+        return [pid for pid, started in keepers if is_running(pid) and start_time(pid) == started]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(KeeperProcess, "on_ready", noted)
+        yield
+    try:
+        until(lambda: not left(), "the keepers have ended")
+    finally:
+        for pid in left():
+            os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture(params=few(sorted(RUNTIMES), 1))

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import threading
+from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -68,8 +69,10 @@ class OciRuntime:
         return container
 
     def clear(self) -> None:
-        for container in self.made:
-            container.delete()
+        """Deletes what is left."""
+        with ExitStack() as stack:
+            for container in reversed(self.made):
+                stack.callback(container.delete)
 
 
 class Container:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -187,6 +188,11 @@ def test_a_start_that_gives_up_may_come_again(oci: OciRuntime, holds: Holds) -> 
 # ---- the plugin, the keeper, or both are killed
 
 
+def said(stdout: IO[str]) -> str:
+    with limit("the container is not held"):
+        return stdout.readline()
+
+
 @contextmanager
 def holder(
     container: Container, directory: str, limit: float, on_failure: str, *more: str, stderr: int | None = None
@@ -196,7 +202,7 @@ def holder(
     line = [sys.executable, "-m", "tests.holding.holder", *words]
     with running(line, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, stderr=stderr, text=True) as process:
         assert process.stdout is not None
-        yield process.pid, int(process.stdout.readline())
+        yield process.pid, int(said(process.stdout))
 
 
 @pytest.mark.parametrize("on_failure", ["fail", "ignore"])

@@ -14,6 +14,7 @@ import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -80,15 +81,8 @@ class InTask(Plugin):
 @pytest.fixture
 def created(nri_runtime: Node) -> Iterator[Callable[..., Created]]:
     """Makes containers of the runtime, which end with the test."""
-    made: list[Created] = []
-
-    def create(**fields: Any) -> Created:
-        made.append(nri_runtime.created(**fields))
-        return made[-1]
-
-    yield create
-    for one in made:
-        one.close()
+    with ExitStack() as stack:
+        yield lambda **fields: stack.enter_context(nri_runtime.created(**fields))
 
 
 def test_a_handler_answers_and_the_container_waits(nri_runtime: Node, created: Callable[..., Created]) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 from v010_adapter.cli.check import faults
 from v010_adapter.hooks.model import parse
 
+from ..rig.waiting import LIMIT
+
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "hooks.d"
 RECORD = SAMPLES / "record"
@@ -28,7 +30,8 @@ def test_the_samples_are_in_order_and_the_readme_has_a_line_for_each() -> None:
 
 
 def record(*arguments: str | Path, state: bytes = b"{}") -> tuple[int, str, str]:
-    done = subprocess.run([RECORD, *arguments], input=state, capture_output=True, env={}, check=False)
+    words = [RECORD, *arguments]
+    done = subprocess.run(words, input=state, capture_output=True, env={}, check=False, timeout=LIMIT)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 

@@ -21,7 +21,7 @@ from tests.rig import machine
 from tests.rig.daemon import COMMAND, Daemon, spawn
 from tests.rig.debian import missing
 from tests.rig.listeners import Systemd
-from tests.rig.waiting import running
+from tests.rig.waiting import LIMIT, running
 from v010_adapter.cli.install import forms
 from v010_adapter.cli.install.forms import Node
 from v010_adapter.cli.systems import SYSTEMS
@@ -130,7 +130,7 @@ def test_plugins_run_under_its_settings_and_a_stop_tells_the_adapter_alone_which
             gate.let_on()
             assert service.reply(create).code == Code.OK
             assert service.ended() == 0
-            assert stopping.wait() == 0
+            assert stopping.wait(LIMIT) == 0
 
 
 def test_a_stop_after_the_adapters_own_end_does_nothing() -> None:

@@ -7,15 +7,17 @@ import contextlib
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from functools import wraps
-from typing import Any
+from functools import partial, wraps
+from threading import Thread
+from typing import Any, TypeVar
 
 from nri import Plugin, api, serve
 from nri.wire import Code, Reply, Request
 
 from ..rig.trunk import End
-from ..rig.waiting import LIMIT
+from ..rig.waiting import LIMIT, limit
 
+T = TypeVar("T")
 NEW = ("containerd", "v2.4.2", "v0.12.3")
 OVER = 1e-9
 """Seconds of a call whose time is over when it comes."""
@@ -124,9 +126,30 @@ def hosted(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None
             finally:
                 host.end()
 
-        asyncio.run(whole())
+        with limit(f"the end of {test.__name__}", 1.5 * LIMIT):  # of what does not end when it is cancelled, too
+            asyncio.run(whole())
 
     return run
+
+
+def in_thread(call: Callable[[], T]) -> asyncio.Future[T]:
+    """What a function returns or raises in a thread that is none of asyncio's: Python's end would wait for those."""
+    ended: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+    def tell(with_what: Callable[[Any], object], what: Any) -> None:
+        if not ended.done():
+            with_what(what)
+
+    def whole() -> None:
+        try:
+            told = partial(tell, ended.set_result, call())
+        except BaseException as error:
+            told = partial(tell, ended.set_exception, error)
+        with contextlib.suppress(RuntimeError):  # the test has failed, and its loop is closed
+            ended.get_loop().call_soon_threadsafe(told)
+
+    Thread(target=whole, daemon=True).start()
+    return ended
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ from tests.rig.sockets import bind
 from ..rig.processes import open_descriptors
 from ..rig.trunk import End, plugin
 from ..rig.waiting import LIMIT, limit
-from .host import Host, awaited, hosted, logged
+from .host import Host, awaited, hosted, in_thread, logged
 
 ROOT = Path(__file__).parents[2] / "adapter"
 ENVIRONMENT = {"NRI_PLUGIN_NAME": "env", "NRI_PLUGIN_IDX": "42", "NRI_PLUGIN_SOCKET": "3"}
@@ -194,18 +194,17 @@ class ToldLater(Told):
         super().on_disconnect(reason)
 
 
-def in_thread(made: Plugin, host: Host) -> asyncio.Future[str]:
-    """What `run` ends with. The thread is none of asyncio's, which would wait for one that goes on trying to join."""
-    ended = asyncio.get_running_loop().create_future()
+def joining_again(made: Plugin, host: Host) -> asyncio.Future[str]:
+    """What `run` ends with."""
 
-    def whole() -> None:
+    def whole() -> str:
         try:
             run(made, "mine", "10", host.path, [], reconnect=True)
         except SystemExit as end:
-            ended.get_loop().call_soon_threadsafe(ended.set_result, str(end.code))
+            return str(end.code)
+        return ""
 
-    Thread(target=whole, daemon=True).start()
-    return ended
+    return in_thread(whole)
 
 
 FRAME_CUT_SHORT, NO_FRAME = b"\0\0\0\1\0\0\0\x10half", b"\xff" * 8
@@ -216,7 +215,7 @@ async def test_a_plugin_joins_again_until_it_is_refused(host: Host, caplog: pyte
     made = Told()
     host.close()
     with logged("no runtime at") as has_said:
-        task = in_thread(made, host)
+        task = joining_again(made, host)
         await has_said.wait()
     await host.open()
     for last in (b"", FRAME_CUT_SHORT, NO_FRAME):

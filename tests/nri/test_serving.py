@@ -8,6 +8,7 @@ import re
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -20,7 +21,7 @@ from nri.wire import Code, Reply, Request
 
 from ..rig.trunk import plugin
 from ..rig.waiting import LIMIT
-from .host import OVER, Host, awaited, hosted, logged, updates
+from .host import OVER, Host, awaited, hosted, in_thread, logged, updates
 
 
 @hosted
@@ -140,7 +141,7 @@ async def test_run_names_late_handlers_and_runs_coroutines(host: Host, caplog: p
         return api.StopContainerResponse()
 
     for made in (plugin(start_container=lambda *_: None), plugin(stop_container=stop)):
-        serving = asyncio.ensure_future(asyncio.to_thread(run, made, "mine", "10", host.path, []))
+        serving = in_thread(partial(run, made, "mine", "10", host.path, []))
         async with host.joined(made, serving=serving) as peer:
             for method, timeout in (("StartContainer", OVER), ("StopContainer", LIMIT)):
                 assert (await peer.call(method, timeout=timeout)).code == Code.OK
@@ -168,10 +169,10 @@ async def test_a_running_plugin_asks_for_updates_and_hears_what_failed(
             in_coroutine = asyncio.ensure_future(awaited(made, "a", "b"))
             assert await peer.answer_updates("b") == ["a", "b"]
             assert await in_coroutine == ["b"]
-            in_thread = asyncio.ensure_future(asyncio.to_thread(lambda: made.update_containers(updates("c")).result()))
+            elsewhere = in_thread(lambda: made.update_containers(updates("c")).result())
             await peer.answer_next(refusal="no such container")
             with pytest.raises(CallError, match="no such container"):
-                await in_thread
+                await elsewhere
             in_two_calls = asyncio.ensure_future(awaited(made, "x" * (2 << 20), "y" * (2 << 20)))
             assert [len(await peer.answer_updates(one)) for one in "xy"] == [1, 1]
             assert await in_two_calls == ["x", "y"]
@@ -179,7 +180,7 @@ async def test_a_running_plugin_asks_for_updates_and_hears_what_failed(
             with pytest.raises(RuntimeError, match="this thread serves the runtime"):
                 unanswered.result()
             with pytest.raises(TimeoutError, match=r"in 1e-09 s"):
-                await asyncio.to_thread(unanswered.result, OVER)
+                await in_thread(partial(unanswered.result, OVER))
             lost = asyncio.ensure_future(awaited(made, "x" * (2 << 20), "y" * (2 << 20)))
             await peer.hear(Request)  # of d
             assert [len(each) for each in await peer.answer_updates()] == [2 << 20]
@@ -205,7 +206,7 @@ async def test_updates_that_are_asked_for_while_the_connection_is_lost_fail(host
     made = plugin(on_join=joined.set, on_disconnect=lambda _: gone.set())
     async with host.joined(made):
         await joined.wait()
-        asking = asyncio.ensure_future(asyncio.to_thread(lambda: made.update_containers(wanted()).result(OVER)))
+        asking = in_thread(lambda: made.update_containers(wanted()).result(OVER))
         assert await asyncio.to_thread(begun.wait, LIMIT)
     with pytest.raises(NRIError, match="the connection with the runtime is lost"):
         await asking

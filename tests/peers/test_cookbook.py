@@ -19,7 +19,7 @@ import pytest
 
 from ..rig import interpreter
 from ..rig.programs import Programs
-from ..rig.waiting import running, until
+from ..rig.waiting import LIMIT, limit, running, until
 from .build import NEWEST
 from .harness import PATIENT, GoRuntime, Reply
 
@@ -60,7 +60,14 @@ def beside(runtime: GoRuntime, path: Path, name: str, *words: object) -> Iterato
         yield process
         if process.returncode is None:
             process.terminate()
-        assert process.wait() == 0
+        assert process.wait(LIMIT) == 0
+
+
+def said(plugin: subprocess.Popen[str]) -> str:
+    """Waits for the next line of a program."""
+    assert plugin.stdout
+    with limit("the program says nothing"):
+        return plugin.stdout.readline()
 
 
 def create(runtime: GoRuntime, of: Mapping[str, Any], **fields: object) -> Reply:
@@ -98,9 +105,9 @@ def test_no_event_waits_for_the_event_log_and_no_line_is_lost_at_its_end(runtime
         for event in events:  # nobody reads the log
             assert runtime.event(event, pod(), CONTAINER).error == ""
         plugin.terminate()
-        with open(os.open(log, os.O_RDWR)) as file:
+        with open(os.open(log, os.O_RDWR)) as file, limit("a line is lost"):
             lines = [json.loads(file.readline()) for _ in events]
-        plugin.wait()
+        plugin.wait(LIMIT)
     assert [line["event"] for line in lines] == events
     assert [line.get("id") for line in lines] == [None, "ctr", "ctr", None]
     assert {line["pod"] for line in lines} == {"shop/p"}
@@ -122,11 +129,10 @@ def test_limits_by_annotation_follow_their_file_also_after_a_reconnect(runtime: 
         updates = until(lambda: runtime.play("updates").updates, "updates")
         expected = {"container_id": "ctr", "linux": {"resources": resources(256, 1_000_000)}, "ignore_failure": True}
         assert [*updates[0]] == [expected]
-        assert plugin.stdout
-        assert plugin.stdout.readline() == "1 containers have new limits\n"
+        assert said(plugin) == "1 containers have new limits\n"
         runtime.kill()
         write(512)
-        assert plugin.stdout.readline().startswith("no update: ")  # the timer goes on
+        assert said(plugin).startswith("no update: ")  # the timer goes on
         with next_runtime(runtime) as following:
             following.play("state", pods=[batch], containers=[CONTAINER])
             following.play("start")
@@ -201,11 +207,10 @@ def test_slow_work_begins_with_the_pod_and_a_repeated_create_gets_it(runtime: Go
 def test_containers_are_counted_for_prometheus(runtime: GoRuntime) -> None:
     runtime.play("state", pods=[pod()], containers=[{**CONTAINER, "id": "old", "state": "CONTAINER_RUNNING"}])
     with beside(runtime, COOKBOOK / "metrics.py", "90-metrics", "--port", 0) as plugin:
-        assert plugin.stdout
-        port = plugin.stdout.readline().split()[-1]
+        port = said(plugin).split()[-1]
         runtime.event("StartContainer", pod(), CONTAINER)
         runtime.event("StopContainer", pod(), CONTAINER)
-        with build_opener(ProxyHandler({})).open(f"http://localhost:{port}/metrics") as answer:
+        with build_opener(ProxyHandler({})).open(f"http://localhost:{port}/metrics", timeout=LIMIT) as answer:
             text = answer.read().decode()
     assert 'nri_container_events_total{event="start",namespace="shop"} 1.0\n' in text
     assert 'nri_container_events_total{event="stop",namespace="shop"} 1.0\n' in text

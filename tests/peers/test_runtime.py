@@ -14,7 +14,7 @@ import pytest
 from nri.proto import ttrpc_pb2
 from tests.rig.brief import few
 from tests.rig.processes import children_of
-from tests.rig.waiting import limit
+from tests.rig.waiting import LIMIT, limit
 from v010_adapter.events.work import MAX_ERROR
 
 from ..rig.processes import ended
@@ -43,7 +43,7 @@ def test_an_external_adapter_serves_a_pods_life(chain: Chain, tmp_path: Path, ve
             assert runtime.play("wait", plugin=NAME).error == ""
             plays_a_life(runtime, chain)
             adapter.terminate()
-            assert adapter.wait() == 0
+            assert adapter.wait(LIMIT) == 0
 
 
 WITHOUT_NAME = b'{"plugin":"","version":"","error":"","metadata":null}'  # as a plugin of another project answers

@@ -20,7 +20,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
-from tests.rig.waiting import LIMIT
+from tests.rig.processes import children_of
+from tests.rig.waiting import LIMIT, limit
 
 MAIN = "import sys; from v010_adapter.cli.entry import main; sys.exit(main())"
 MODULES = (
@@ -46,6 +47,7 @@ class Forks:
         with theirs:
             words = [sys.executable, "-m", __name__, str(theirs.fileno())]
             subprocess.run(words, pass_fds=[theirs.fileno()], check=True, cwd=Path(__file__).parents[2])
+        self._pid = self._ask({})
 
     def spawn(
         self, code: str, argv: Sequence[str], environ: Mapping[str, str], fds: Mapping[int, int], cwd: str = "."
@@ -57,6 +59,10 @@ class Forks:
     def reap(self, pid: int) -> int:
         """Returns the exit code of such a process that has ended, or minus the signal that has killed it."""
         return self._ask({"pid": pid})
+
+    def forked(self) -> dict[int, str]:
+        """What it has forked and nobody has reaped: the state by the pid."""
+        return children_of(self._pid)
 
     def _ask(self, told: dict[str, Any], fds: Sequence[int] = ()) -> int:
         try:
@@ -71,6 +77,11 @@ class Forks:
 @cache
 def forks() -> Forks:
     return Forks()
+
+
+def forked() -> dict[int, str]:
+    """The processes that are forked off now, zombies included: their state by their pid."""
+    return forks().forked() if forks.cache_info().currsize else {}
 
 
 def ran(words: Sequence[str], cwd: Path, text: str = "") -> subprocess.CompletedProcess[str]:
@@ -89,9 +100,11 @@ def _ended(pid: int) -> int:
     """Waits for the end of a process that was forked; returns its exit code. One that does not end is killed."""
     pidfd = os.pidfd_open(pid)
     try:
-        select.select([pidfd], [], [])
+        with limit("the command does not end"):
+            select.select([pidfd], [], [])
     except BaseException:
         os.kill(pid, signal.SIGKILL)
+        forks().reap(pid)
         raise
     finally:
         os.close(pidfd)
@@ -105,6 +118,9 @@ def serve(asked: socket.socket) -> None:
         if not text:
             os._exit(0)
         request = json.loads(text)
+        if not request:
+            asked.send(b"%d" % os.getpid())
+            continue
         if "pid" in request:
             asked.send(b"%d" % os.waitstatus_to_exitcode(os.waitpid(request["pid"], 0)[1]))
             continue

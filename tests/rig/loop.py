@@ -32,7 +32,8 @@ class SteppedLoop(Loop):
         self._met = lambda: False
         for _ in range(turns):
             super().call_at(self.time(), self.stop)  # the machine may have started a moment ago
-            self.run()
+            with limit("the loop does not stop"):
+                self.run()
             self._complain()
 
     @property
