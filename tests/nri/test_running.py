@@ -142,17 +142,22 @@ def runtime(pair: tuple[socket.socket, int], monkeypatch: pytest.MonkeyPatch) ->
     return Scripted(pair)
 
 
+def served(made: Plugin) -> None:
+    with limit("run does not end"):
+        run(made)
+
+
 def test_run_ends_when_the_runtime_goes_without_reading(runtime: Scripted) -> None:
     """The kernel then says ECONNRESET where it would have said that all had been read."""
     runtime.ask("Configure")
-    run(plugin(configure=lambda request, context: runtime.socket.close()))
+    served(plugin(configure=lambda request, context: runtime.socket.close()))
     assert not is_open(runtime.fd)
 
 
 def test_run_ends_with_ctrl_c(runtime: Scripted, capsys: pytest.CaptureFixture[str]) -> None:
     runtime.ask("Configure")
     with pytest.raises(SystemExit, match="130"):
-        run(plugin(configure=lambda *_: signal.raise_signal(signal.SIGINT)))
+        served(plugin(configure=lambda *_: signal.raise_signal(signal.SIGINT)))
     assert capsys.readouterr().err == "interrupted\n"
 
 
@@ -162,7 +167,7 @@ def test_run_sends_an_answer_that_no_socket_buffer_holds(runtime: Scripted) -> N
     runtime.socket.shutdown(socket.SHUT_WR)
     reader = Thread(target=runtime.hear_all, daemon=True)
     reader.start()
-    run(plugin(create_container=lambda request, context: response))
+    served(plugin(create_container=lambda request, context: response))
     reader.join()
     assert runtime.heard[1:] == [Reply(1, Code.OK, "", response.SerializeToString())]
 
