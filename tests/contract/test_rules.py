@@ -139,6 +139,7 @@ VALIDATES = """
         ("die()", ["answers-events"]),
         ("raise CallError(12, 'no such method')", ["answers-events"]),
         ("container.linux.resources.memory.limit.value == 2**63 - 1 and die()", ["extreme-values"]),
+        ("'a\\r\\n\\tb' in container.args and die()", ["extreme-values"]),
         ("len(request.payload) > 3 << 20 and die()", ["large-message"]),
     ],
 )

@@ -341,6 +341,22 @@ def test_what_another_program_holds_can_be_held_after_that(holds: Holds, created
     assert container.is_held
 
 
+def test_an_exchange_that_a_killed_keeper_has_only_begun_is_undone_by_the_next_one(
+    holds: Holds, created: Callable[..., Created]
+) -> None:
+    container = created()
+    holds.hold(container.request.container, timeout=LIMIT)
+    os.kill(holds.keeper, signal.SIGKILL)
+    gone(holds.keeper)
+    aside = container.directory / evidence.ASIDE
+    aside.rename(container.directory / evidence.FIFO)
+    os.mkfifo(aside)  # the keeper has made its own, and nothing more
+    holds.start(LIMIT)
+    container.start()
+    assert container.runs()
+    until(lambda: not aside.exists(), "nothing is left of the exchange")
+
+
 def test_a_directory_that_others_may_write_to_is_not_touched(holds: Holds, created: Callable[..., Created]) -> None:
     container = created()
     directory = container.directory
@@ -592,6 +608,21 @@ def test_an_end_that_no_keeper_could_be_asked_for_comes_with_the_next_one(
     holds.prepare()
     until(lambda: held.end is not None, "the next keeper has told of the end")
     assert held.end is HoldEnd.LET_GO
+    assert container.runs()
+
+
+def test_an_end_that_the_next_keeper_does_not_answer_in_time_comes_all_the_same(
+    holds: Holds, created: Callable[..., Created]
+) -> None:
+    container = created()
+    held = holds.hold(container.request.container, timeout=LIMIT)
+    os.kill(holds.keeper, signal.SIGKILL)
+    gone(holds.keeper)
+    with pytest.raises(NotHeld, match=Missing.NO_KEEPER.value):
+        holds.end(held, HoldEnd.LET_GO, timeout=0)  # the next keeper has just been started
+    holds.prepare()
+    until(lambda: held.end is not None, "the next keeper has told of the end")
+    container.start()
     assert container.runs()
 
 

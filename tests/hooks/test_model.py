@@ -127,3 +127,9 @@ def test_bad_files_are_refused_with_key_and_place(capfd: pytest.CaptureFixture[s
         place = f"line {error.line}, column {error.column}: " if error.line or error.column else ""
         assert str(error) == place + error.reason
     assert capfd.readouterr().err == "", "RE2 logs no errors by itself"
+
+
+def test_of_a_long_value_that_is_wrong_the_first_30_bytes_are_shown() -> None:
+    with pytest.raises(HookError) as caught:
+        parse(current(hook='{"path":"/a","timeout":1.' + "0" * 5000 + "}"))
+    assert str(caught.value).endswith(f"must be a whole number, not 1.{'0' * 28}")

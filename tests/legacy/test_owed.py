@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock, patch
 
 import pytest
@@ -105,6 +106,47 @@ def test_what_has_stopped_gets_its_delete_at_once(back: Node, caplog: pytest.Log
     assert back.delete("c1").outcome == "nothing to do"
 
 
+@pytest.mark.parametrize("meanwhile", ["nothing", "created again", "another connection"])
+def test_what_is_absent_gets_its_delete_at_the_second_look_unless_named(back: Node, meanwhile: str) -> None:
+    """The second look comes as late after each Synchronize, though there was one just before."""
+    synchronize(back, [living_pod()], [listed("c2", RUNNING)])
+    if meanwhile == "created again":
+        back.wait(back.create("c1"))
+    elif meanwhile == "another connection":
+        back.loop.advance(SECOND_LOOK - 0.2)
+        back.serving.on_runtime_gone()
+        synchronize(back, [living_pod()], [listed("c2", RUNNING)])
+    back.loop.advance(SECOND_LOOK - 0.1)
+    assert deletes(back) == []
+    back.loop.advance(0.2)
+    assert deletes(back) == ["a delete c1"][meanwhile == "created again" :]
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_a_pod_that_is_absent_lives_if_an_event_names_its_container(back: Node, is_read: bool) -> None:
+    back.serving.synchronize([], [listed("c1", RUNNING), listed("c2", RUNNING)])
+    if is_read:
+        back.loop.settle()
+    back.delete("c1")
+    back.loop.settle()
+    back.loop.advance(SECOND_LOOK + 0.1)
+    assert deletes(back) == ["a delete c1"]
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_what_is_absent_may_come_while_there_is_no_connection(back: Node, is_read: bool) -> None:
+    """The next Synchronize decides: its list may have what the one before did not have yet."""
+    back.serving.synchronize([living_pod()], [listed("c2", RUNNING)])
+    if is_read:
+        back.loop.settle()
+    back.serving.on_runtime_gone()
+    back.loop.settle()
+    back.loop.advance(2 * SECOND_LOOK)
+    assert deletes(back) == []
+    synchronize(back, [living_pod()], [listed("c2", STOPPED)])
+    assert deletes(back) == ["a delete c2"]
+
+
 def test_records_that_could_not_be_read_are_compared_as_soon_as_they_can_be(
     node: Node, two_turns: list[Turns], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +190,17 @@ def test_a_pod_that_has_gone_gets_its_delete_after_its_containers(back: Node, po
     containers = [*(f"a delete c{number}" for number in (1, 2)), *(f"a delete z{number}" for number in range(3, 9))]
     assert sorted(deletes(back)[:-1]) == containers
     assert deletes(back)[-1] == "a delete pod"
+
+
+def test_a_pod_that_is_listed_without_its_process_lives_as_long_as_that_of_its_create(node: Node) -> None:
+    joined(node)
+    node.wait(node.create_pod(pid=os.getpid()))
+    synchronize(node, [a_pod(pid=0)], [])
+    node.loop.advance(2 * SECOND_LOOK)
+    node.idle()
+    assert node.runs == ["a create pod"]
+    node.wait(node.delete_pod())
+    assert deletes(node) == ["a delete pod"]
 
 
 def test_a_pod_of_another_pid_namespace_lives_until_the_runtime_says_otherwise(node: Node) -> None:
@@ -255,6 +308,24 @@ def test_a_pod_that_ends_while_the_kernel_cannot_tell_gets_its_delete_with_the_e
         node.loop.advance(LOOK_AGAIN)
     assert deletes(node) == ["a delete pod"]
     assert node.loop.is_idle, "nobody looks again"
+
+
+def test_what_has_stopped_gets_its_delete_though_the_process_of_its_pod_cannot_be_watched(
+    back: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full, watch = list[bool](), Loop.watch
+
+    def watch_later(*arguments: Any) -> None:
+        if full and full.pop():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        watch(*arguments)
+
+    monkeypatch.setattr(Loop, "watch", watch_later)
+    back.wait(back.create_pod(pid=os.getpid()))
+    full.append(True)
+    synchronize(back, [living_pod()], [listed("c1", STOPPED), listed("c2", RUNNING)])
+    assert not full, "the pod's process was to be watched"
+    assert deletes(back) == ["a delete c1"]
 
 
 # The first start, and the first event of an adapter

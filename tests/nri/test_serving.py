@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import re
 import threading
 import weakref
@@ -214,3 +215,16 @@ async def test_updates_that_are_asked_for_while_the_connection_is_lost_fail(host
 
 def test_each_public_name_is_there() -> None:
     assert all(getattr(nri, name) for name in nri.__all__)
+
+
+def test_a_coroutine_that_is_watched_can_be_awaited_and_closed_as_any_other() -> None:
+    async def seven() -> int:
+        return 7
+
+    async def its_result() -> int:
+        return int(await asynchronous.WatchedCoroutine("handler", seven()))
+
+    assert asyncio.run(its_result()) == 7
+    unstarted = seven()
+    asynchronous.WatchedCoroutine("handler", unstarted).close()
+    assert inspect.getcoroutinestate(unstarted) == inspect.CORO_CLOSED

@@ -446,6 +446,13 @@ def test_of_two_adapters_that_know_a_damaged_record_one_runs_its_deletes(start: 
     assert second.ledger.begin_deletes("c1") == ()
 
 
+def test_the_containers_of_a_pod_are_known_before_all_records_are_read(start: Start) -> None:
+    life = start()
+    create(life.ledger, target())
+    next_one = Ledger(life.loop, life.directory)
+    assert [next_one.containers_of(pod) for pod in ("other", "pod")] == [[], ["c1"]]
+
+
 def test_a_record_keeps_its_file_though_a_later_create_names_another_pod(start: Start) -> None:
     life = start()
     life.ledger.add(target(), ENTRIES[0])
@@ -485,7 +492,7 @@ def test_spec_and_labels_are_in_the_file_once_and_known_to_each_delete(start: St
 def test_of_what_is_certainly_beyond_the_bound_no_json_is_made(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     linux = {
         "annotations": api.LinuxContainer(),
-        "namespaces": api.LinuxContainer(namespaces=[api.LinuxNamespace(type="ipc")] * MOST_KEPT),
+        "namespaces": api.LinuxContainer(namespaces=[api.LinuxNamespace(type="ipc")] * (MOST_KEPT // 4)),
         "resources": api.LinuxContainer(resources=api.LinuxResources(unified={"a": "x" * MOST_KEPT})),
     }[part]
     annotations = {"a": "x" * MOST_KEPT} if part == "annotations" else {}
