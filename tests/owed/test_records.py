@@ -453,6 +453,13 @@ def test_the_containers_of_a_pod_are_known_before_all_records_are_read(start: St
     assert [next_one.containers_of(pod) for pod in ("other", "pod")] == [[], ["c1"]]
 
 
+def test_an_adapter_that_is_alone_reads_no_file_again(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    life = start()
+    create(life.ledger, target())
+    monkeypatch.setattr(RuntimeDirectory, "read", lambda *_: pytest.fail("a file is read"))
+    life.ledger.refresh(target())
+
+
 def test_a_record_keeps_its_file_though_a_later_create_names_another_pod(start: Start) -> None:
     life = start()
     life.ledger.add(target(), ENTRIES[0])

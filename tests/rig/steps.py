@@ -15,9 +15,9 @@ def steps(work: Callable[[], object], module: str = "") -> int:
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
         nonlocal count
-        frame.f_trace_opcodes, frame.f_trace_lines = module in ("", frame.f_globals["__name__"]), False
+        frame.f_trace_opcodes = module in ("", frame.f_globals["__name__"])
         count += event == "opcode"
-        return trace
+        return trace if frame.f_trace_opcodes else None
 
     before = sys.gettrace()
     gc.disable()  # hypothesis has a callback in Python, whose steps would count
