@@ -21,9 +21,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from nri import Context, Hold, HoldEnd, Missing, NotHeld, NRIError, Plugin, api
+from nri import Context, Hold, HoldEnd, Missing, NotHeld, NRIError, Plugin, api, run
 from nri.cgroup import expand
 from nri.holding import evidence
+from nri.holding import holds as holds_module
 from nri.holding.holds import Holds, KeeperProcess
 from nri.holding.keeper import Keeper
 from nri.testing import Node
@@ -355,6 +356,17 @@ def test_an_exchange_that_a_killed_keeper_has_only_begun_is_undone_by_the_next_o
     container.start()
     assert container.runs()
     until(lambda: not aside.exists(), "nothing is left of the exchange")
+
+
+def test_the_records_of_a_plugin_that_names_no_directory_are_below_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made = Mock()
+    monkeypatch.setattr(holds_module, "Holds", made)
+    monkeypatch.delenv("RUNTIME_DIRECTORY", raising=False)
+    with pytest.raises(SystemExit, match="no runtime at"):
+        run(InTask(), "mine", "10", str(tmp_path / "nri.sock"), [])
+    assert made.call_args.args == ("/run/nri-holds/10-mine",)
 
 
 def test_a_directory_that_others_may_write_to_is_not_touched(holds: Holds, created: Callable[..., Created]) -> None:

@@ -495,15 +495,15 @@ def test_spec_and_labels_are_in_the_file_once_and_known_to_each_delete(start: St
         assert path.read_bytes().count(b"x" * 5000) == 1
 
 
-@pytest.mark.parametrize("part", ["annotations", "namespaces", "resources"])
+@pytest.mark.parametrize("part", ["annotations", "namespaces", "resources", "labels"])
 def test_of_what_is_certainly_beyond_the_bound_no_json_is_made(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     linux = {
-        "annotations": api.LinuxContainer(),
         "namespaces": api.LinuxContainer(namespaces=[api.LinuxNamespace(type="ipc")] * (MOST_KEPT // 4)),
         "resources": api.LinuxContainer(resources=api.LinuxResources(unified={"a": "x" * MOST_KEPT})),
-    }[part]
-    annotations = {"a": "x" * MOST_KEPT} if part == "annotations" else {}
-    made = of_container(api.Container(id="c1", linux=linux, annotations=annotations), api.PodSandbox(id="pod"))
+    }.get(part, api.LinuxContainer())
+    texts = {part: {"a": "x" * MOST_KEPT}}
+    container = api.Container(id="c1", linux=linux, annotations=texts.get("annotations", {}))
+    made = of_container(container, api.PodSandbox(id="pod", labels=texts.get("labels", {})))
     monkeypatch.setattr(legacy_request, "_spec", lambda _: pytest.fail("JSON is made"))
     assert made.kept().is_cut
 
