@@ -126,7 +126,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def limited(item: pytest.Item) -> Generator[None, object, object]:
     """Limits a test, or all its fixtures.
 
-    A child that code under test has forked, and that has come here, has no limit: it ends before it runs other tests.
+    Code under test may fork. A child that should have ended and comes back here is ended: it would run other tests.
     """
     own = os.getpid()
     try:
@@ -178,12 +178,13 @@ def no_process_is_left() -> Iterator[None]:
         with suppress(ProcessLookupError, ChildProcessError):
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-    others = {pid: is_in for pid, is_in in forked().items() if pid not in forked_before}
+    others = {pid: its_state for pid, its_state in forked().items() if pid not in forked_before}
     for pid in others:
         os.kill(pid, signal.SIGKILL)
         forks().reap(pid)
     assert left == [], "children are left, or zombies"
-    assert [pid for pid, is_in in others.items() if is_in != "Z"] == [], "processes that were forked off are left"
+    running = [pid for pid, its_state in others.items() if its_state != "Z"]
+    assert running == [], "processes that the fork server has started are left"
 
 
 @pytest.fixture

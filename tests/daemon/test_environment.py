@@ -40,7 +40,7 @@ def reload(daemon: Daemon) -> str:
 def test_programs_inherit_from_the_daemon_nothing_that_it_has_inherited_but_its_limit_of_descriptors(
     node: Machine, listener: socket.socket
 ) -> None:
-    """Where SIGCHLD is ignored, it would not know their exit codes."""
+    """The daemon is started with SIGCHLD ignored; with that, it would not know the exit codes of programs."""
     descriptors = "for n in 0 1 2 3 9; do test -e /proc/$$/fd/$n && echo $n; done"
     node.plugin("tells", f"(umask; ulimit -Sn; {descriptors}) >'{node.path}/told'; exit 3")
     node.configure("tells")
@@ -75,7 +75,7 @@ def test_the_collector_is_off_until_the_runtime_has_the_adapter_and_rare_after_t
     is_enabled, threshold, *after = reload(daemon).split()
     assert (is_enabled, threshold) == ("True", "5000")
     assert all(int(late) > int(early) for early, late in zip(before, after, strict=True)), (
-        "it has run, and keeps what is"
+        "the collector has run, and what there was then is frozen"
     )
 
 

@@ -117,7 +117,7 @@ def test_a_bug_ends_the_connection_and_is_told_with_its_traceback(node: Machine)
 
 
 def with_a_bug(node: Machine, *statements: str) -> Daemon:
-    """Starts an external adapter, patched, that joins anew at once."""
+    """Starts an external adapter that runs these statements first, and that joins anew without a pause."""
     config = node.file(runtime={"socket": str(node.path / "nri.sock")})
     own = f"settings.DEFAULT_PATH = {str(config)!r}", "daemon.AFTER_BUG = 0"
     daemon = spawn(patched(*own, *statements), node.state(), {})

@@ -76,7 +76,7 @@ def back(node: Node) -> Iterator[Node]:
 
 @pytest.fixture
 def two_turns(node: Node, tmp_path: Path) -> Iterator[list[Turns]]:
-    """Those of two adapters."""
+    """The turns of two adapters."""
     made = [Turns(RuntimeDirectory(str(tmp_path / "state"), "containerd"), node.loop.time) for _ in range(2)]
     yield made
     kill(*made)

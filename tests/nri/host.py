@@ -133,7 +133,7 @@ def hosted(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None
 
 
 def in_thread(call: Callable[[], T]) -> asyncio.Future[T]:
-    """What a function returns or raises in a thread that is none of asyncio's: Python's end would wait for those."""
+    """Runs a function in a thread of its own; returns its result. At its end, Python waits for asyncio's threads."""
     ended: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
     def tell(with_what: Callable[[Any], object], what: Any) -> None:

@@ -61,7 +61,7 @@ class Forks:
         return self._ask({"pid": pid})
 
     def forked(self) -> dict[int, str]:
-        """What it has forked and nobody has reaped: the state by the pid."""
+        """Returns the processes that it has forked and not reaped yet: their states by their pids."""
         return children_of(self._pid)
 
     def _ask(self, told: dict[str, Any], fds: Sequence[int] = ()) -> int:
@@ -80,7 +80,7 @@ def forks() -> Forks:
 
 
 def forked() -> dict[int, str]:
-    """The processes that are forked off now, zombies included: their state by their pid."""
+    """Returns the processes of the fork server, zombies included: their states by their pids."""
     return forks().forked() if forks.cache_info().currsize else {}
 
 

@@ -1,4 +1,4 @@
-"""How much work something is, by a number that is the same on every machine."""
+"""Counts the steps of the interpreter: a measure of work that is the same on every machine."""
 
 from __future__ import annotations
 
