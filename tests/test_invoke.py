@@ -96,11 +96,12 @@ def test_what_becomes_of_a_change_is_shown(node: Invoked) -> None:
 
 
 def test_at_a_terminal_requests_and_results_are_indented(node: Invoked) -> None:
-    node.plugin("utc", UTC)
+    node.plugin("utc", UTC.replace("TZ=UTC", "TZ=Zürich"))
     node.configure({"type": "utc"})
     rows = shown("invoke", "-config", node.folder / "own.yaml", "utc").rows
     assert rows[:3] == ["request   {", '            "version": "0.7",', '            "state": "create",']
     assert "result    {" in rows
+    assert [row for row in rows if row.endswith('"TZ=Zürich"')], rows
 
 
 def test_a_failure_is_judged_as_configured(node: Invoked) -> None:

@@ -124,6 +124,7 @@ BAD: list[tuple[str | bytes, str]] = [
     ("", "c: it is empty"),
     ('{"args": ["/x"],\n "mounts": [,]}', "c:2: unexpected ','"),
     ('{"args": []}\n{"args": []}\n{"args": ]', "c:3: unexpected ']'"),
+    ("id: c\nannotations:\n  a: b\n  yes: c", "c:3: annotations.True: must be a text, not a boolean"),
     ("[" * 5000, "c:1: unexpected end"),
     ('{"x": ' * 2000 + "0" + "}" * 2000, "c:1: "),
     # Python's versions differ in how deep they can go

@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -498,6 +499,14 @@ def test_a_keeper_that_reads_nothing_blocks_nobody(holds: Holds, stopped: Stop) 
             with pytest.raises(NotHeld, match=Missing.NO_KEEPER.value):
                 holds.hold(api.Container(id=f"c{number}", pid=os.getpid()), timeout=0)
     assert len(holds._wanted) < MANY, "none for what it was not asked"
+
+
+def test_a_plugin_that_reads_nothing_blocks_no_keeper(holds: Holds) -> None:
+    holds.start(LIMIT)
+    assert holds._keeper is not None
+    request = {"do": HoldEnd.LET_GO.value, "id": "of no hold"}
+    for _ in range(3 * MANY):  # requests that the keeper does not read would fill the socket as well
+        until(partial(holds._keeper.send, request), "the keeper reads on")
 
 
 def test_a_container_that_was_let_go_and_has_not_started_yet_is_let_go_by_the_next_keeper_too(

@@ -145,6 +145,7 @@ def test_the_hooks_of_a_container_that_has_them_have_the_numbers_of_that_contain
     node.hook("a.json")
     node.hook("b.json", hook=TRUE | {"timeout": 5})
     node.hook("c.json", hook=TRUE | {"args": ["true", "c"]})
+    node.hook("d.json", hook=TRUE | {"timeout": 5})
     config = node.write("own.yaml", "hooks: {timeout: 9}")
     own = [{"path": "/cdi"}, TRUE | {"timeout": 9}, {"path": "/other"}, TRUE | {"timeout": 5}]
     told = crictl({})
@@ -156,6 +157,7 @@ def test_the_hooks_of_a_container_that_has_them_have_the_numbers_of_that_contain
         "createRuntime #1                      a.json  /bin/true",
         "createRuntime #3                      b.json  /bin/true",
         "createRuntime (not in the container)  c.json  /bin/true c",
+        "createRuntime (not in the container)  d.json  /bin/true",
     ]
     del own[3], own[1]
     container = node.write("c.json", json.dumps(told))
@@ -165,6 +167,7 @@ def test_the_hooks_of_a_container_that_has_them_have_the_numbers_of_that_contain
         "createRuntime #2  a.json  /bin/true",
         "createRuntime #3  b.json  /bin/true",
         "createRuntime #4  c.json  /bin/true c",
+        "createRuntime #5  d.json  /bin/true",
     ]
 
 

@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -343,6 +344,16 @@ def test_a_process_that_is_too_old_is_not_used(stage: Stage) -> None:
     stage.loop.now += 301
     assert stage.event(program).pid != old
     assert old not in stage.ready()
+
+
+def test_a_program_that_has_left_its_process_group_is_killed_as_well(stage: Stage) -> None:
+    code = "import os; os.setpgid(0, os.getpgid(os.getppid())); open('{0}/left', 'x'); os.read(0, 1)"
+    stage.plugin(script=f'exec {sys.executable} -c "{code}"')
+    stage.open()
+    until((stage.folder / "left").exists, "the program has left its group")
+    stage.wanted.clear()
+    stage.standby.renew()
+    stage.ready(0)
 
 
 def test_a_child_that_outlives_its_program_is_killed_before_the_pipe_is_closed(stage: Stage, gate: Fifo) -> None:

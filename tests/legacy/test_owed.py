@@ -25,7 +25,8 @@ from v010_adapter.settings import PluginSettings
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 
 from ..rig.node import Node, a_container, a_pod
-from ..rig.processes import NO_PROCESS
+from ..rig.loop import SteppedLoop
+from ..rig.processes import NO_PROCESS, open_descriptors
 from ..rig.serving import kill
 from ..rig.waiting import running
 from .scenarios import Player
@@ -255,6 +256,17 @@ def test_the_pid_of_a_pod_that_is_used_again_is_not_taken_for_it(node: Node, mon
     assert node.runs == ["a create pod"], "the watch of its process goes on"
     node.wait(node.delete_pod())
     assert "pid" not in node.requests("a")[-1], "it is another process"
+
+
+def test_the_exit_of_a_pods_process_is_told_once_and_leaves_no_descriptor(loop: SteppedLoop) -> None:
+    exits: list[str] = []
+    before = open_descriptors()
+    with running(["sleep", "100"]) as process:
+        PodProcesses(loop, exits.append).watch("pod", process.pid, lambda: None)
+        process.kill()
+        loop.until(lambda: bool(exits), "the exit is told")
+        loop.settle()
+    assert (exits, open_descriptors()) == (["pod"], before)
 
 
 def no_pidfd() -> AbstractContextManager[object]:

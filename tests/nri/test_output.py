@@ -81,6 +81,14 @@ def test_lines_that_a_busy_syslog_did_not_take_follow_without_another_line(
             assert receiver.recv(100).endswith(f"]: {number}".encode())
 
 
+def test_a_line_without_an_end_is_a_record_when_it_is_long(receiver: Receiver) -> None:
+    stream = output._stream(Syslog(str(receiver.path), "10-x"), logging.INFO, 1)
+    stream.write("a" * (output._Lines.LONGEST + 1))
+    receiver.until("]: a")
+    print("b", file=stream)
+    assert receiver.until("b").endswith("]: b"), "nothing of the line before is left"
+
+
 LEVELS = {logging.DEBUG: 31, logging.INFO: 30, 25: 30, logging.WARNING: 28, logging.ERROR: 27, logging.CRITICAL: 26}
 
 
