@@ -12,8 +12,8 @@ import pytest
 
 from v010_adapter.monitoring.status import ask
 
-from ..rig.daemon import COMMAND, Daemon, spawn
-from ..rig.machine import Machine, listening, start, stop
+from ..rig.daemon import Daemon, spawn
+from ..rig.machine import SOON, Machine, listening, patched, start, stop
 from ..rig.mounts import OWN_MOUNTS, require_mounts
 from ..rig.waiting import until
 
@@ -26,7 +26,7 @@ def shared(node: Machine) -> None:
 
 def test_a_record_that_cannot_be_written_is_a_fault_until_it_can_be(node: Machine) -> None:
     state = node.path / "state"
-    daemon = node.launch()
+    daemon = node.launch(patch=SOON)
     daemon.logged("registered with")
     [own] = state.glob("test.*")
     (own / "+pod-1+c1").mkdir()
@@ -42,8 +42,8 @@ def test_a_record_that_cannot_be_written_is_a_fault_until_it_can_be(node: Machin
 
 
 def test_an_adapter_whose_records_cannot_be_written_ends_when_the_one_beside_it_can_read_them(node: Machine) -> None:
-    first = node.launch(patch="daemon.GRACE = daemon.LOOK = 0.001")
-    second = node.launch()
+    first = node.launch(patch=f"{SOON}; daemon.GRACE = 0.01")
+    second = node.launch(patch=SOON)
     second.logged("registered with")
     [own] = (node.path / "state").glob("test.*")
     (own / "+pod-1+c1").mkdir()
@@ -61,7 +61,7 @@ def test_an_adapter_whose_records_cannot_be_written_ends_when_the_one_beside_it_
 
 
 def test_no_adapter_joins_beside_one_whose_records_cannot_be_written(node: Machine, listener: socket.socket) -> None:
-    first = node.launch()
+    first = node.launch(patch=SOON)
     first.logged("registered with")
     [own] = (node.path / "state").glob("test.*")
     (own / "+pod-1+c1").mkdir()
@@ -98,7 +98,7 @@ def contained(node: Machine, mount: tuple[Path, Path], name: str) -> Daemon:
     host, inside = mount
     host.mkdir(exist_ok=True)
     socket_ = node.path / f"{name}.sock"
-    words: list[str | Path] = [*MOUNTED, host, inside, COMMAND, "-config", node.file(), "-socket", socket_]
+    words: list[str | Path] = [*MOUNTED, host, inside, *patched(SOON), "-config", node.file(), "-socket", socket_]
     with listening(socket_) as listener:
         environ = {"PATH": os.defpath, "RUNTIME_DIRECTORY": str(inside)}
         daemon = spawn(words, environ, {}, fresh=True)

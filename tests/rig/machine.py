@@ -64,12 +64,15 @@ def patched(*statements: str) -> list[str]:
     """The command with something of it changed beforehand: what no argument of the command can change."""
     modules = (
         "from v010_adapter import settings; "
-        "from v010_adapter.cli import command_line; from v010_adapter.daemon import daemon"
+        "from v010_adapter.cli import command_line; from v010_adapter.daemon import daemon; "
+        "from v010_adapter.state import ledger"
     )
     code = ("import functools, sys", modules, "from v010_adapter.monitoring import logs", *statements)
-    return [sys.executable, "-c", "\n".join([*code, "sys.exit(command_line.main([]))"])]
+    return [sys.executable, "-c", "\n".join([*code, "sys.exit(command_line.main(sys.argv[1:]))"])]
 
 
+SOON = "ledger.RETRY = daemon.LOOK = 0.01"
+"""With this patch, a daemon soon looks again whether its state directory is there and its records can be written."""
 HURRIED = 50.0
 """Seconds of a call that a daemon with the patch HURRY answers after 0.1 s: its work is late, its answer is in time."""
 HURRY = f"""
