@@ -85,6 +85,12 @@ LATE_ONES = {
         f"logs delete of container c1: waited for create of container c1, it goes on after the answer; stop c1 -> -;"
         f"let a; idle; ran a create c1, a delete c1"
     ),
+    "what a delete waited for is named in the order in which it came": (
+        "with fail_create=False; plugins a=hold_at_create; create pod; a holds; let a; it gets ok;"
+        "create c3 within 9; create c1 within 9; create c4 within 9; create c2 within 9; stop pod; late; it is ok;"
+        "logs delete of sandbox pod: waited for create of container c3, create of container c1, "
+        "create of container c4, create of container c2, it goes on after the answer; let a; let a; let a; let a; idle"
+    ),
     "a create that waits too long fails if a plugin must not, like one that conf.json has got meanwhile": (
         "with a.fail_create=False c.fail_create=False; plugins a=hold_for_pod; create pod; a holds; late; it is ok;"
         "plugin b; plugin c; conf c b a; create c1; +1.899; it is pending; +0.002;"

@@ -126,7 +126,7 @@ class Queue:
     def submit(self, work: PluginWork) -> None:
         """Starts a work, at once or when the works that it must follow are over."""
         if self.works:
-            work.after = {earlier for earlier in self.works if must_follow(work, earlier)}
+            work.after = dict.fromkeys(earlier for earlier in self.works if must_follow(work, earlier))
         self.works.append(work)
         work.on_over = self._remove
         if not work.after:
@@ -163,7 +163,7 @@ class Queue:
         finally:
             for work in self.works[:]:
                 if ended in work.after:
-                    work.after.remove(ended)
+                    del work.after[ended]
                     if not work.after and work.life.state is QUEUED:
                         self._start(work)
             if self._on_idle is not None:
@@ -642,8 +642,8 @@ class PluginWork(Work[PluginStep]):
         self.is_awaited = message is not None
         """Whether the runtime waits for an answer."""
         self.turn = turn
-        self.after: set[PluginWork] = set()
-        """The works that must be over before the turn of this one comes."""
+        self.after: dict[PluginWork, None] = {}
+        """The works that must be over before the turn of this one comes, in the order in which they came."""
         self.has_lock = False
         """Whether this work has the lock of its id."""
         runner, self._plugins, self._updates, self._ledger = tools
