@@ -87,7 +87,7 @@ def tried(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-TRIED = """with open(sys.argv[0] + ".tried", "w") as says: says.write("no socket")
+TRIED = """with open(sys.argv[0] + ".tried", "w") as says: says.write("no socket\\n")
     """
 
 

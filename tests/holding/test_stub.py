@@ -504,7 +504,7 @@ def test_a_keeper_that_reads_nothing_blocks_nobody(holds: Holds, stopped: Stop) 
 def test_a_plugin_that_reads_nothing_blocks_no_keeper(holds: Holds) -> None:
     holds.start(LIMIT)
     assert holds._keeper is not None
-    request = {"do": HoldEnd.LET_GO.value, "id": "of no hold"}
+    request: dict[str, object] = {"do": HoldEnd.LET_GO.value, "id": "of no hold"}
     for _ in range(3 * MANY):  # requests that the keeper does not read would fill the socket as well
         until(partial(holds._keeper.send, request), "the keeper reads on")
 

@@ -24,8 +24,8 @@ from v010_adapter.events.turns import Turns
 from v010_adapter.settings import PluginSettings
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 
-from ..rig.node import Node, a_container, a_pod
 from ..rig.loop import SteppedLoop
+from ..rig.node import Node, a_container, a_pod
 from ..rig.processes import NO_PROCESS, open_descriptors
 from ..rig.serving import kill
 from ..rig.waiting import running

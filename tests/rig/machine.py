@@ -108,7 +108,7 @@ class Gate:
 
     def arrival(self) -> int:
         """Waits for a plugin to arrive; returns its pid. It stays blocked until `let_on`."""
-        return int(self._arrived.get().split()[-1])
+        return int(self._arrived.get())
 
     def let_on(self) -> None:
         """Lets one plugin go on."""

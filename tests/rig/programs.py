@@ -37,6 +37,7 @@ class Fifo:
         os.mkfifo(path)
         self.path = path
         self.fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)  # both ends: neither side waits to open it
+        self._rest = b""
 
     def __str__(self) -> str:
         return str(self.path)
@@ -45,10 +46,13 @@ class Fifo:
         os.write(self.fd, line.encode() + b"\n")
 
     def get(self) -> str:
-        """Waits for a program to put a line in."""
+        """Waits for a program to put a line in, and returns it. A line that came with it is for the next call."""
         with limit(f"nothing comes through {self.path}"):
-            select.select([self.fd], [], [])
-        return os.read(self.fd, 4096).decode()
+            while b"\n" not in self._rest:
+                select.select([self.fd], [], [])
+                self._rest += os.read(self.fd, 4096)
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line.decode()
 
     def close(self) -> None:
         os.close(self.fd)
