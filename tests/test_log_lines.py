@@ -170,10 +170,10 @@ def test_a_line_is_no_longer_than_it_may_be_and_json_stays_json(message: str, fi
 
 
 def test_only_what_is_too_long_is_shortened_and_no_more_than_needed() -> None:
-    made = record("%s", "x" * 10_000, result={"error": "no"})
+    made = record("%s", "x" * 10_000, result={"error": "no"}, stdout="y" * 500, stderr="z" * 500)
     line = LineFormatter(2000, as_json=True).format(made)
     assert 1000 < len(line) <= 2000
-    assert json.loads(line)["result"] == {"error": "no"}
+    assert [json.loads(line)[key] for key in ("result", "stdout")] == [{"error": "no"}, "y" * 500]
     data = as_json(record("hello", request={"a": "x" * 10_000}), limit=2000)
     assert re.fullmatch(f'{{"a": "x+{CUT}', data["request"])
     assert data["message"] == "hello"

@@ -84,6 +84,24 @@ def test_when_the_runtime_goes_what_is_under_way_is_finished(node: Machine, gate
     assert finished(node, "create", *([] if is_late else ["delete"]))
 
 
+def test_when_the_runtime_has_ended_a_waiting_create_does_not_run_though_its_connection_is_open(
+    node: Machine, gate: Gate
+) -> None:
+    """As long as a child of the runtime has inherited the socket."""
+    daemon = node.launch(by_process=True)
+    begin(daemon, gate)
+    daemon.send(start("ctr"))  # it waits for the first
+    assert daemon.call("Nothing").code == Code.UNIMPLEMENTED
+    assert daemon.runtime is not None
+    daemon.runtime.kill()
+    daemon.logged("INFO the runtime has ended")
+    gate.let_on()
+    assert daemon.ended() == 0
+    assert finished(node, "create")
+    assert len([line for line in daemon.log if "the runtime has ended" in line]) == 1
+    assert not [line for line in daemon.log if "still busy" in line]
+
+
 # ---- signals
 
 
@@ -109,6 +127,13 @@ def test_a_second_signal_ends_the_daemon_at_once(node: Machine, gate: Gate, seco
     assert daemon.ended() == 0
     assert daemon.log[-1].endswith(f"WARNING ending at once on a second signal, {second.name}")
     assert call not in daemon.replies
+
+
+def test_a_plugin_that_does_not_end_holds_the_end_up_for_the_grace_only(node: Machine, gate: Gate) -> None:
+    daemon = node.launch(patch="daemon.GRACE = 0.01")
+    begin(daemon, gate)
+    daemon.end()
+    assert daemon.log[-1].endswith(" ERROR legacy plugins or the runtime were still busy after 0.01 s")
 
 
 @pytest.mark.parametrize("is_first", ["the runtime", "the signal"])

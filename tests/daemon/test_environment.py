@@ -81,7 +81,8 @@ def test_the_collector_is_off_until_the_runtime_has_the_adapter_and_rare_after_t
 
 def test_a_kernel_that_lacks_what_programs_need_is_named_at_the_start(node: Machine) -> None:
     daemon = node.launch(patch="import os; del os.pidfd_open")
-    daemon.logged("ERROR no program can be run: pidfd_open (Linux 5.3) is missing or forbidden here: ", "pidfd_open")
+    why = "is missing or forbidden here: module 'os' has no attribute 'pidfd_open'"
+    daemon.logged(f"ERROR no program can be run: pidfd_open (Linux 5.3) {why}")
 
 
 # ---- what it is sent

@@ -7,15 +7,17 @@ import signal
 import socket
 import sys
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from google.protobuf.message import Message
 
-from tests.rig.processes import gone, reaped
+from nri.errors import RegistrationError
+from tests.rig.processes import gone, open_descriptors, reaped
 from v010_adapter.daemon import guard
 from v010_adapter.daemon.guard import FIRST_WAIT, Launch
 
-from ..rig.daemon import COMMAND, IGNORING, Daemon, spawn
+from ..rig.daemon import COMMAND, IGNORING, Daemon, spawn, trunk_of_a_process
 from ..rig.machine import Machine, start, stop
 from ..rig.processes import children_of
 
@@ -100,11 +102,18 @@ def test_with_the_runtime_everything_ends_that_has_come_back_after_a_kill(node: 
 
 
 def test_only_the_runtime_that_launched_the_adapter_is_joined_again(node: Machine, listener: socket.socket) -> None:
-    daemon = launch(node, by_process=True)
-    assert daemon.runtime is not None
-    daemon.hang_up()
-    place = f"process {os.getpid()} listens at {node.path}/nri.sock"
-    daemon.logged(f"(process {daemon.runtime.pid}) takes no external plugins: {place}")
+    runtime, plugin, process = trunk_of_a_process()
+    with runtime, plugin:
+        launched = Launch(plugin.fileno())
+        process.kill()
+        process.wait()
+        launched.keep("", f"{node.path}/nri.sock")
+        before = open_descriptors()
+        place = f"process {os.getpid()} listens at {node.path}/nri.sock"
+        with pytest.raises(RegistrationError, match=rf"\(process {process.pid}\) takes no external plugins: {place}$"):
+            launched.connect()
+        assert open_descriptors() <= before
+    os.close(launched.pidfd)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +257,9 @@ def test_a_server_in_a_container_has_all_modules_before_it_joins(node: Machine, 
     daemon.end()
 
 
-def test_a_server_that_has_lived_is_started_again_without_a_longer_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_has_lived_is_started_again_without_a_longer_wait_and_one_that_could_not_be_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     waits: list[float] = []
     lives = [0.1, 0.1, guard.LIFE + 0.1, 0.1, 0.1]
     times = iter([moment for life in lives for moment in (0.0, life)])
@@ -257,13 +268,15 @@ def test_a_server_that_has_lived_is_started_again_without_a_longer_wait(monkeypa
         waits.append(wait)
         return len(waits) == len(lives)
 
-    system = SimpleNamespace(fork=lambda: 1, write=lambda *_: 0, _exit=lambda _: None, WNOHANG=0, WUNTRACED=0)
+    fork, write = Mock(side_effect=[1, BlockingIOError, 1, 1, 1]), Mock()
+    system = SimpleNamespace(fork=fork, write=write, _exit=lambda _: None, WNOHANG=0, WUNTRACED=0)
     monkeypatch.setattr(guard, "os", system)
     monkeypatch.setattr(guard, "time", SimpleNamespace(monotonic=lambda: next(times)))
     monkeypatch.setattr(guard, "_end_of", lambda *_: (128 + signal.SIGKILL, False))
     monkeypatch.setattr(guard, "wait_for_end", is_last)
     guard._serve(None)
     assert waits == [0.1, 0.2, 0.1, 0.2, 0.4]
+    assert write.call_count == 4, "one was not started"
 
 
 MANY = 500

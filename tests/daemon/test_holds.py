@@ -131,8 +131,9 @@ def test_status_shows_what_is_held_since_when_and_how_holds_have_ended(begun: Be
     assert (holds["held"], sum(holds["times"]["let_go"]["counts"])) == ([], 1)
 
 
-def test_an_adapter_ends_the_holds_of_one_that_was_killed_with_its_keeper_before_it_connects(
-    node: Machine, begun: Begin
+@pytest.mark.parametrize("is_launched", [False, True])
+def test_an_adapter_ends_the_holds_of_one_that_was_killed_with_its_keeper_before_it_joins(
+    node: Machine, begun: Begin, *, is_launched: bool
 ) -> None:
     node.shared_state = "state"
     daemon, _, first = begun()
@@ -144,5 +145,5 @@ def test_an_adapter_ends_the_holds_of_one_that_was_killed_with_its_keeper_before
     daemon.ended()
     assert first.is_held
     with listening(node.path / "nri.sock") as listener:
-        node.external(listener=listener)
+        _ = node.spawn() if is_launched else node.external(listener=listener)
         assert not first.runs()

@@ -154,7 +154,9 @@ def refused(capsys: Capture, directory: Path | str, said: str, *options: str) ->
 def test_where_nobody_can_ask_is_not_where_nobody_runs(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert cli.main(["status", "-directory", str(tmp_path / "none")]) == 3
     (tmp_path / "file").touch()
+    assert os.listdir(tmp_path) == ["file"], "whoever asks makes no directory"
     for place in ("file", "file/state"):
         assert refused(capsys, tmp_path / place, "Not a directory: no adapter can be asked here")
     assert refused(capsys, "", "none.yaml: No such file", "-config", str(tmp_path / "none.yaml"))

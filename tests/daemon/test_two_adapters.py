@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 
 from nri import api
 from nri.wire import Code
+from v010_adapter.events.turns import owners_in
 
 from ..rig.daemon import COMMAND, Daemon
 from ..rig.machine import HURRIED, HURRY, Machine, create, start, stop
@@ -260,6 +261,7 @@ def test_of_two_owners_whose_adapters_come_at_once_one_joins(node: Machine, list
     first.serves(api.SynchronizeRequest())
     refusal = second.call(api.SynchronizeRequest())
     assert refusal.message == "state.owner: an adapter of one has joined, and this one is of two"
+    assert owners_in(f"{node.path}/state") == ["one"]
     second.hang_up()  # as NRI does
     second.logged("this one waits")
     first.serves(start("c1"), stop("c1"))

@@ -320,6 +320,7 @@ def test_a_path_without_a_slash_is_not_searched_for(stage: Stage, gate: Fifo, mo
 def test_a_program_waits_until_a_change_of_it_would_show(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paths, "TIMESTAMP_STEP", 10**15)
     program = stage.plugin()
+    os.utime(program.path, (0, 0))  # as a package's program, which is as new as its other time says
     stage.open(0)
     stage.event(program)
     stage.ready(0)
@@ -340,9 +341,19 @@ def test_a_process_that_is_too_old_is_not_used(stage: Stage) -> None:
     """The machine may have slept: the event comes before the timer."""
     program = stage.plugin()
     (old,) = stage.open()
-    stage.loop.now += 301
+    stage.loop.now += 300
     assert stage.event(program).pid != old
     assert old not in stage.ready()
+
+
+def test_each_process_is_replaced_at_its_own_age(stage: Stage) -> None:
+    program, begun = stage.plugin(number=2), stage.loop.now
+    first, second = stage.open(2)
+    stage.loop.advance(100)
+    assert stage.event(program).pid == first
+    stage.ready(2)
+    stage.loop.now = begun + 300
+    assert second not in stage.ready(2)
 
 
 def test_a_program_that_has_left_its_process_group_is_killed_as_well(stage: Stage) -> None:
@@ -355,13 +366,19 @@ def test_a_program_that_has_left_its_process_group_is_killed_as_well(stage: Stag
     stage.ready(0)
 
 
-def test_a_child_that_outlives_its_program_is_killed_before_the_pipe_is_closed(stage: Stage, gate: Fifo) -> None:
+@pytest.mark.parametrize("ends_by_itself", [True, False])
+def test_a_child_that_outlives_its_program_is_killed_before_the_pipe_is_closed(
+    stage: Stage, gate: Fifo, *, ends_by_itself: bool
+) -> None:
     stage.plugin(script=f"exec 3<&0; sh -c 'echo $$ > {gate}; {GOOD}' <&3 & read go < {stage.folder}/go; exit 1")
     go = stage.fifo("go")
     stage.open()
     child = int(gate.get())
     stage.wanted.clear()
-    go.put()
+    if ends_by_itself:
+        go.put()
+    else:
+        stage.standby.renew()
     stage.ready(0)
     gone(child)
     assert stage.seen == []

@@ -74,8 +74,7 @@ def test_the_setting_switches_the_lines(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_what_is_not_known_is_left_out() -> None:
     assert Trace().extra is None
-    assert Trace(about=Named("sandbox", "p1", "default", "web")).extra == {
-        "fields": {"namespace": "default", "pod": "web", "id": "p1"}
-    }
+    pod = Named("sandbox", "p1", "default", "web")
+    assert Trace(about=pod).extra == pod.extra == {"fields": {"namespace": "default", "pod": "web", "id": "p1"}}
     assert Trace("x", "0af7").extra == {"trace_id": "0af7"}
     assert Trace().title("a") == "a"

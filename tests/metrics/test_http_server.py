@@ -102,6 +102,7 @@ def connect(loop: SteppedLoop, tmp_path: Path) -> Iterator[Connect]:
     yield connected
     server.close()
     assert not path.exists()
+    assert loop.is_idle
     for client in clients:
         client.socket.close()
 
@@ -131,6 +132,7 @@ STATUSES = {
 def test_the_first_line_decides_and_a_request_without_end_is_refused_at_its_limit(connect: Connect) -> None:
     for line, status in STATUSES.items():
         assert connect(line + b"\r\n\r\n").read().startswith(f"HTTP/1.1 {status} ".encode()), line
+    assert connect(GET[:-4].ljust(MAX_REQUEST - 4, b"x") + b"\r\n\r\n").read() == OK
     client = connect(b"x" * MAX_REQUEST)
     client.send(b"x")
     assert client.read().startswith(b"HTTP/1.1 431 ")
@@ -210,7 +212,18 @@ def test_a_client_without_an_answer_is_disconnected_and_the_next_one_is_answered
     assert caplog.text.count("a bug: ") == 1
 
 
-def test_a_client_whom_epoll_does_not_take_keeps_no_descriptor_and_later_ones_are_answered(
+def test_a_connection_that_has_ended_before_it_is_accepted_delays_no_other(
+    connect: Connect, loop: SteppedLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as ended:
+        ended.setattr(socket.socket, "accept", accept := Mock(side_effect=ConnectionAbortedError))
+        client = connect()
+        loop.until(lambda: accept.called, "nobody accepts")
+    client.send(GET)
+    assert client.read() == OK
+
+
+def test_a_client_or_server_that_epoll_does_not_take_keeps_no_descriptor_and_later_clients_are_answered(
     connect: Connect, loop: SteppedLoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """epoll has a limit for each user (fs.epoll.max_user_watches)."""
@@ -222,9 +235,20 @@ def test_a_client_whom_epoll_does_not_take_keeps_no_descriptor_and_later_ones_ar
         sockets.connect(refused, tmp_path / "http.sock")
         loop.until(lambda: watch.called, "nobody accepts")
         loop.advance(PAUSE)
-    assert len(open_descriptors()) <= len(before)
+        with pytest.raises(OSError, match="No space left") as error:
+            HttpServer(loop, f"unix:{tmp_path}/other.sock", {})
+    assert len(open_descriptors()) <= len(before), error.value
     loop.advance(PAUSE)
     assert connect(GET).read() == OK
+
+
+def test_a_server_that_pauses_can_be_closed(
+    connect: Connect, loop: SteppedLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as full:
+        full.setattr(socket.socket, "accept", accept := Mock(side_effect=OSError(errno.EMFILE, "")))
+        connect()
+        loop.until(lambda: accept.called, "nobody accepts")
 
 
 # ---- addresses

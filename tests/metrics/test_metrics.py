@@ -110,6 +110,7 @@ def test_the_values_are_those_of_the_state(loop: SteppedLoop, tmp_path: Path) ->
     for told, expected in ((state(), VALUES), (state() | {"configuration_errors": 2}, "configuration_errors 2.0")):
         lines = scraped(loop, tmp_path / "sock", told)[1].decode().splitlines()
         assert {PREFIX + line for line in expected.splitlines()} <= {*lines}
+        assert [line for line in lines if line.startswith(STARTED)], "an alert reads it"
         texts = [line.split(" ", 3)[3] for line in lines if line.startswith("# HELP")]
         assert len({*texts}) == len(texts), "each says what it counts"
 

@@ -132,7 +132,7 @@ def test_how_it_ended_is_known_and_told_once_with_everything_read(shell: Callabl
         ("exit 0", 0, "exit code 0"),
         ("exit 255", 255, "exit code 255"),
         ("kill -9 $$", -9, "killed by signal 9"),
-        ("kill -PIPE $$", -13, "killed by signal 13"),
+        ("kill -HUP $$", -1, "killed by signal 1"),
         ('ulimit -c "$(ulimit -Hc)"; cd /proc; kill -SEGV $$', -11, "killed by signal 11"),  # with a core dump
     ):
         run = shell(f"echo out; echo err >&2; {text}")

@@ -91,7 +91,7 @@ class Loop:
         self._watched[fd] = callback
 
     def unwatch(self, fd: int) -> None:
-        """Stops watching a descriptor. Call this before closing the descriptor."""
+        """Stops watching a descriptor, if it is watched. Call this before closing the descriptor."""
         if self._watched.pop(fd, None) is not None:
             self._epoll.unregister(fd)
 

@@ -14,7 +14,6 @@ import errno
 import gc
 import os
 import signal
-import sys
 import time
 from contextlib import suppress
 
@@ -161,7 +160,7 @@ def _end_of(child: int, options: int) -> tuple[int, bool]:
             was_asked = was_asked or number in _ENDING
             os.kill(child, number)
             continue
-        while (changed := _changed(options))[0]:
+        while (changed := os.waitpid(-1, options))[0]:  # a container's orphans are reaped, too
             pid, status = changed
             if pid == child and os.WIFSTOPPED(status):
                 os.kill(child, signal.SIGKILL)
@@ -170,20 +169,12 @@ def _end_of(child: int, options: int) -> tuple[int, bool]:
                 return (code, True) if code >= 0 else (128 - code, was_asked)
 
 
-def _changed(options: int) -> tuple[int, int]:
-    """Returns the pid and the status of a child that has ended or stopped; of a container's orphan, too. 0 if none."""
-    try:
-        return os.waitpid(-1, options)
-    except ChildProcessError:
-        return 0, 0
-
-
 def peer(fd: int) -> int:
     """Returns the pid of the process that has made the other end of a socket, or listens there. Raises OSError."""
     import _socket  # the rest of `socket` costs 4 ms  # noqa: PLC0415
 
     trunk = _socket.socket(fileno=fd)
     try:
-        return int.from_bytes(trunk.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 4), sys.byteorder)
+        return trunk.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED)  # the first number in it, the pid
     finally:
         trunk.detach()

@@ -11,6 +11,7 @@ import logging
 import os
 import socket
 import stat
+from abc import ABC, abstractmethod
 from contextlib import suppress
 
 from v010_adapter.base.connected_socket import ConnectedSocket
@@ -26,7 +27,7 @@ MAX_CLIENTS = 16
 """Maximum number of connections. If one more comes, the oldest is closed."""
 
 
-class AnsweringListener:
+class AnsweringListener(ABC):
     """Accepts clients in the loop. A client is disconnected when it has its answer, or has taken too long."""
 
     def __init__(self, loop: Loop, listening: socket.socket, path: str = "") -> None:
@@ -48,14 +49,13 @@ class AnsweringListener:
     @property
     def is_there(self) -> bool:
         """Whether clients find the socket: its file may have been removed. Raises OSError."""
-        try:
+        with suppress(FileNotFoundError):
             return self._file is None or os.path.samestat(os.lstat(self.path), self._file)
-        except FileNotFoundError:
-            return False
+        return False
 
+    @abstractmethod
     def serve(self, client: ConnectedSocket) -> None:
-        """Reads from a client, and calls `answer`. A subclass does this."""
-        raise NotImplementedError
+        """Reads from a client, and calls `answer`."""
 
     def _pause(self) -> None:
         self._loop.unwatch(self._socket.fileno())

@@ -50,7 +50,8 @@ def ask(directory: str, trust: Trust = strict) -> Iterator[dict[str, Any]]:
                 client.settimeout(ANSWER_TIMEOUT)
                 try:
                     client.connect(path)
-                    told = json.loads(b"".join(iter(lambda: client.recv(1 << 16), b"")))
+                    with client.makefile("rb") as answer:
+                        told = json.load(answer)
                     if not isinstance(told, dict):
                         raise ValueError("no object")
                     yield told

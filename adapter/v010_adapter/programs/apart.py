@@ -12,8 +12,8 @@ import pickle
 import resource
 import signal
 import traceback
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from typing import TypeVar
 
 from nri import Deferred
@@ -43,7 +43,6 @@ def computed(loop: Loop, compute: Callable[[], T], due: float, what: str) -> Def
     with RuntimeError, which has the traceback, if the function meets a bug.
     """
     answer: Deferred[T] = Deferred()
-    output = pid = pidfd = -1
 
     def on_exit() -> None:
         timer.cancel()
@@ -65,28 +64,23 @@ def computed(loop: Loop, compute: Callable[[], T], due: float, what: str) -> Def
         answer.complete(result)
 
     try:
-        output = os.memfd_create("apart")
-        pid = children.fork()
-        if pid == 0:
-            _run(compute, output)
-        pidfd = os.pidfd_open(pid)
-        loop.watch(pidfd, on_exit)
+        with ExitStack() as undo:
+            output = os.memfd_create("apart")
+            undo.callback(os.close, output)
+            pid = children.fork()
+            if pid == 0:
+                _run(compute, output)
+            undo.callback(children.reap, pid)
+            undo.callback(os.kill, pid, signal.SIGKILL)
+            pidfd = os.pidfd_open(pid)
+            undo.callback(os.close, pidfd)
+            loop.watch(pidfd, on_exit)
+            undo.pop_all()
     except OSError as error:
-        _give_up(pid, (output, pidfd))
         answer.fail(Oversized(what, f"no process: {error.strerror}"))
         return answer
     timer = loop.call_at(due - RESERVE, lambda: signal.pidfd_send_signal(pidfd, signal.SIGKILL))
     return answer
-
-
-def _give_up(pid: int, fds: Iterable[int]) -> None:
-    """Ends a child that cannot be watched, and closes what is open. What is not there is negative."""
-    if pid > 0:
-        os.kill(pid, signal.SIGKILL)
-        children.reap(pid)
-    for fd in fds:
-        if fd >= 0:
-            os.close(fd)
 
 
 def _run(compute: Callable[[], object], output: int) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import resource
 import signal
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import count, repeat
 
 DEFAULT_SIGNALS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 NOFILE = resource.RLIMIT_NOFILE
+ENDED = os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT
+"""What waitid(2) takes for any child that has ended, which it does not reap."""
 
 
 class Children:
@@ -18,8 +20,8 @@ class Children:
 
     def __init__(self) -> None:
         self._programs: set[int] = set()
-        self._soft, self._hard = 0, 0
-        """The limits of programs; 0 if programs have the daemon's."""
+        self._limits: tuple[int, int] | None = None
+        """The limits of programs; None if programs have the daemon's."""
         self._resets_oom_score = False
 
     def take_limits(self) -> None:
@@ -30,10 +32,10 @@ class Children:
         """
         soft, hard = resource.getrlimit(NOFILE)
         if soft != hard:
-            with contextlib.suppress(OSError, ValueError):  # the hard limit is beyond fs.nr_open
+            with suppress(OSError, ValueError):  # the hard limit is beyond fs.nr_open
                 resource.setrlimit(NOFILE, (hard, hard))
-                self._soft, self._hard = soft, hard
-        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "rb") as file:
+                self._limits = soft, hard
+        with suppress(OSError), open("/proc/self/oom_score_adj", "rb") as file:
             self._resets_oom_score = int(file.read()) < 0
 
     def spawn(self, path: str, argv: tuple[str, ...], environ: Mapping[str, str], descriptors: Sequence[int]) -> int:
@@ -43,9 +45,10 @@ class Children:
         scheduling group of its own (sched(7), autogroup): on a busy node the program would start milliseconds later.
         """
         actions = [*zip(repeat(os.POSIX_SPAWN_DUP2), descriptors, count())]
-        if self._soft:  # not after the spawn: the program may have read its limit by then
+        if self._limits is not None:  # not after the spawn: the program may have read its limit by then
+            soft, hard = self._limits
             # The C library refuses descriptors beyond the limit (glibc posix/spawn_valid_fd.c).
-            resource.setrlimit(NOFILE, (max(self._soft, max(descriptors) + 1), self._hard))
+            resource.setrlimit(NOFILE, (max(soft, max(descriptors) + 1), hard))
         try:
             pid = os.posix_spawn(
                 path,
@@ -57,8 +60,8 @@ class Children:
                 setsigdef=DEFAULT_SIGNALS,
             )
         finally:
-            if self._soft:
-                resource.setrlimit(NOFILE, (self._hard, self._hard))
+            if self._limits is not None:
+                resource.setrlimit(NOFILE, (hard, hard))
         self._programs.add(pid)
         if self._resets_oom_score:
             _write_oom_score(pid)
@@ -83,14 +86,13 @@ class Children:
 
         An ended program hides the children after it until it is reaped.
         """
-        options = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        with contextlib.suppress(ChildProcessError):
-            while (ended := os.waitid(os.P_ALL, 0, options)) is not None and ended.si_pid not in self._programs:
+        with suppress(ChildProcessError):
+            while (ended := os.waitid(*ENDED)) is not None and ended.si_pid not in self._programs:
                 os.waitpid(ended.si_pid, 0)
 
 
 def _write_oom_score(pid: int) -> None:
-    with contextlib.suppress(OSError):  # the program has ended
+    with suppress(OSError):  # the program has ended
         fd = os.open(f"/proc/{pid}/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
         try:
             os.write(fd, b"0")

@@ -47,6 +47,8 @@ MAX_LINES = 500
 MAX_LINE = 4 << 10
 """Maximum bytes of a line; a longer line is broken."""
 _CHUNK = 64 << 10
+_CLOSED = -1
+"""In place of a descriptor that is not open."""
 
 
 class Program(NamedTuple):
@@ -86,13 +88,11 @@ class Process:
         """Maximum bytes of the result. A large container is larger as a result, too."""
         self.too_long = False
         """Whether the output is longer than `max_stdout`."""
-        self._request = memoryview(b"")
+        self._request: memoryview
         """What is left to be written of the request; no copy, because a pipe takes a large request in many parts."""
         self._pipes_timer = NO_TIMER
-        self._watched: set[int] = set()
-        """The descriptors that the loop watches."""
         self._is_left = self._is_waiting = False
-        self._pidfd = -1
+        self._pidfd = _CLOSED
         self._child_ends = self._spawn(program)
 
     @property
@@ -115,9 +115,9 @@ class Process:
         """
         events = select.poll()
         for fd in (self._pidfd, self._out, self._err):
-            if fd >= 0:
+            if fd != _CLOSED:
                 events.register(fd, select.POLLIN)
-        return self._out >= 0 and not events.poll(0)
+        return self._out != _CLOSED and not events.poll(0)
 
     def serve(self, name: str, on_end: Callable[[Self], None], on_line: Callable[[str], None]) -> None:
         """Ends the wait: `feed` must follow at once. The log calls the program by this name from now on.
@@ -207,7 +207,6 @@ class Process:
         try:
             self._pidfd = os.pidfd_open(self.pid)
             self._loop.watch(self._pidfd, self._on_exit)
-            self._watched.add(self._pidfd)
         except (AttributeError, OSError):
             self._close("_pidfd")
             os.kill(self.pid, signal.SIGKILL)
@@ -216,14 +215,13 @@ class Process:
 
     def _watch_pipes(self) -> None:
         for name in ("_out", "_err"):
-            if (fd := getattr(self, name)) >= 0:
+            if (fd := getattr(self, name)) != _CLOSED:
                 self._watch_pipe(fd, partial(self._take, name))
 
     def _watch_pipe(self, fd: int, callback: Callable[[], object], events: int = READ) -> None:
         """Watches a pipe of the running program. Without that, the program could wait for us for ever."""
         try:
             self._loop.watch(fd, callback, events)
-            self._watched.add(fd)
         except OSError as error:
             text = "%s: a pipe cannot be watched: %s: the program is killed"
             log.warning(text, self.title, error.strerror, extra=self.trace.extra)
@@ -250,7 +248,7 @@ class Process:
     def _take(self, name: str) -> int:
         """Takes what a pipe has now; returns the number of bytes. Closes the pipe at its end."""
         fd: int = getattr(self, name)
-        if fd < 0:
+        if fd == _CLOSED:
             return 0
         try:
             chunk = os.read(fd, _CHUNK)
@@ -286,9 +284,8 @@ class Process:
     def _stop_waiting(self, on_end: Callable[[Self], None], on_line: Callable[[str], None]) -> None:
         self._is_waiting = False
         self._on_end, self._on_line = on_end, on_line
-        for fd in self._watched - {self._pidfd}:
+        for fd in (self._out, self._err):
             self._loop.unwatch(fd)
-        self._watched &= {self._pidfd}
 
     def _kill_group(self) -> None:
         """Kills all processes of the program; not after the exit: its pid may be used again."""
@@ -309,8 +306,7 @@ class Process:
             self._on_end(self)  # before the clean-up: the runtime waits
         finally:
             for name in ("_pidfd", "_in", "_out", "_err"):
-                if getattr(self, name) >= 0:
-                    self._close(name)
+                self._close(name)
 
     def _drain(self, names: Iterable[str]) -> None:
         """Reads at most what a pipe can hold: a child left behind may go on writing."""
@@ -321,12 +317,10 @@ class Process:
 
     def _close(self, name: str) -> None:
         fd: int = getattr(self, name)
-        if fd >= 0:
-            if fd in self._watched:
-                self._watched.remove(fd)
-                self._loop.unwatch(fd)
+        if fd != _CLOSED:
+            self._loop.unwatch(fd)
             os.close(fd)
-            setattr(self, name, -1)
+            setattr(self, name, _CLOSED)
 
 
 class StderrLines:

@@ -119,9 +119,9 @@ class _Crew:
         """Why the program is not started ahead any more; empty if it is."""
         return self.spoilt[-1] if len(self.spoilt) >= STRIKES else ""
 
-    def discard(self, before: float = math.inf) -> None:
-        """Kills the processes that were started before a moment."""
-        for process in [process for process in self.waiting if process.started < before]:
+    def discard(self, until: float = math.inf) -> None:
+        """Kills the processes that were started at a moment or before it."""
+        for process in [process for process in self.waiting if process.started <= until]:
             self.waiting.remove(process)
             process.discard()
 
@@ -193,7 +193,7 @@ class Standby:
             return None  # what has changed is replaced after the answer
         oldest = self._loop.time() - self._max_age
         for process in crew.waiting:
-            if process.started >= oldest and process.is_fit:  # the loop deals with those that are not
+            if process.started > oldest and process.is_fit:  # the loop deals with those that are not
                 crew.waiting.remove(process)
                 crew.spoilt.clear()
                 process.serve(program.name, on_end, on_line)  # perhaps another hook's name
