@@ -144,10 +144,11 @@ def test_a_process_that_ends_as_it_starts_is_told(
         container.runs()
 
 
+@pytest.mark.parametrize("on_failure", ["fail", "ignore"])
 def test_an_exception_of_the_block_refuses_the_container_and_is_logged(
-    nri_runtime: Node, created: Callable[..., Created], caplog: pytest.LogCaptureFixture
+    nri_runtime: Node, created: Callable[..., Created], caplog: pytest.LogCaptureFixture, on_failure: str
 ) -> None:
-    plugin = InTask(NRIError("no device"))
+    plugin = InTask(NRIError("no device"), on_failure)
     nri_runtime.add(plugin)
     container = created()
     assert not container.start().error
@@ -370,10 +371,13 @@ def test_the_records_of_a_plugin_that_names_no_directory_are_below_run(
     assert made.call_args.args == ("/run/nri-holds/10-mine",)
 
 
-def test_a_directory_that_others_may_write_to_is_not_touched(holds: Holds, created: Callable[..., Created]) -> None:
+@pytest.mark.parametrize("mode", [0o720, 0o702])
+def test_a_directory_that_others_may_write_to_is_not_touched(
+    holds: Holds, created: Callable[..., Created], mode: int
+) -> None:
     container = created()
     directory = container.directory
-    directory.chmod(0o777)
+    directory.chmod(mode)
     assert missing(holds, container.request.container) is Missing.FOREIGN_DIRECTORY
     assert [path.name for path in directory.iterdir()] == ["exec.fifo"]
 
@@ -582,6 +586,20 @@ def test_a_keeper_that_is_killed_and_does_not_end_yet_is_not_ready(
         with pytest.raises(NotHeld, match=Missing.NO_KEEPER.value):
             held.let_go()
     assert (holds.keeper, holds.fileno() >= 0) == (0, True)
+
+
+def test_a_container_that_a_slow_keeper_holds_for_nobody_is_let_go(
+    holds: Holds, created: Callable[..., Created], stopped: Stop
+) -> None:
+    first, second = created(), created()
+    holds.start(LIMIT)
+    stopped(holds.keeper)
+    with pytest.raises(NotHeld, match=Missing.NO_KEEPER.value):
+        holds.hold(first.request.container, timeout=0)
+    os.kill(holds.keeper, signal.SIGCONT)
+    holds.hold(second.request.container, timeout=LIMIT)  # what came before it has been served
+    first.start()
+    assert first.runs()
 
 
 def test_a_container_that_is_held_too_late_is_let_go_by_the_next_keeper(

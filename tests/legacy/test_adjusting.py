@@ -245,6 +245,14 @@ def test_a_plugin_that_echoes_its_whole_request_succeeds(node: Node) -> None:
     assert [len(request["results"]) for request in node.requests("b")] == [1] * 4
 
 
+def test_an_edit_that_is_there_when_the_time_is_up_counts_though_its_plugin_works_on(node: Node) -> None:
+    configured(node, "CreateContainer", plugins="a").plugins(a=saying(spec={"annotations": {"n": "1"}}) + "; hold")
+    answer = creating(node)
+    node.hear("a create c1 holds")
+    node.loop.advance(2.0 - RESERVE)
+    assert (answer.outcome, dict(answer.reply.adjust.annotations)) == ("ok", {"n": "1"})
+
+
 def test_an_edit_that_comes_too_late_is_refused_by_name(node: Node, caplog: pytest.LogCaptureFixture) -> None:
     configured(node, "CreateContainer", fail_create=False).plugins(a="hold; " + saying(spec={"hostname": "x"}))
     answer = creating(node)
@@ -296,15 +304,19 @@ def test_docker_announces_no_stop_and_no_delete_is_owed(node: Node) -> None:
     configured(node, "CreateContainer", "StopContainer").plugins(a="answer")
     node.serving.set_runtime(Runtime("docker", "29.0.0", (0, 12, 3)))
     node.wait(creating(node))
-    assert (node.runs, len(node.serving.ledger.ids()), node.serving.ledger.target("c1")) == (["a create c1"], 0, None)
+    serving = node.serving
+    assert node.runs == ["a create c1"]
+    assert (len(serving.ledger.ids()), serving.ledger.target("c1"), serving.updates.existing) == (0, None, set())
 
 
 def test_a_bug_that_a_result_meets_fails_its_plugin_and_nobody_else(
     node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("DEBUG")
     monkeypatch.setattr("v010_adapter.legacy.create_answer.merged", Mock(side_effect=KeyError("bug")))
     configured(node, "CreateContainer", fail_create=False).plugins(a=saying(spec={"annotations": {}}), b="answer")
     created(node)
     assert node.runs == ["a create c1", "b create c1"]
     assert "plugin: a: its result meets a bug of the adapter" in caplog.text
     assert "KeyError" in caplog.text
+    assert """create of container c1: its program has printed: b'{"spec":""" in caplog.text

@@ -63,6 +63,10 @@ LATE_ONES = {
         f"logs create of container c1: plugin: a: no result (no output), exit code 3 (tolerated);"
         "counts runs=2 failures=1 late=1"
     ),
+    "a late plugin is killed if the setting says so and the rest runs after the answer": (
+        "with fail_create=False kill_on_timeout=True; plugins a=hold b=answer; create c1; a holds; late; it is ok;"
+        "idle; ran a create c1, b create c1; chain of b: ; counts runs=2 failures=1 late=1 killed=1"
+    ),
     "behind a plugin that works on the rest runs after the answer": (
         "with fail_create=False; plugins a=work_on b=answer; create c1; a holds; late; it is ok; idle;"
         "ran a create c1, b create c1; chain of b: a;"
@@ -107,10 +111,11 @@ LATE_ONES = {
         "counts runs=2"
     ),
     "the chain goes on without a plugin that hangs longer than the limit": (
-        f"with fail_create=False late_limit=30; plugins a=hold b=answer; create c1; a holds; late; logs {BEHIND};"
+        f"with fail_create=False late_limit=30 timeout=50; plugins a=hold b=answer; create c1; a holds; late;"
+        f"logs {BEHIND};"
         f"+28.099; ran a create c1; +0.002; idle; ran b create c1; chain of b: ;"
         f"logs create of container c1: plugin: a: no result within 30.0 s (tolerated) |"
-        "a: container c1: pid N has no result in time: left to finish"
+        "a: container c1: pid N has no result in time: left to finish; +20"
     ),
 }
 
@@ -401,3 +406,19 @@ def test_at_the_level_debug_requests_and_results_are_told(node: Node, caplog: py
     assert json.loads(fields["result"])["plugin"] == "a"
     assert fields["error"] is None
     assert '"conf":{"n":1}' in record.getMessage(), "as bytes, which the formatters know as JSON"
+    node.build(timeout=0.5)
+    node.plugins(a="hold")
+    create = node.create("c2")
+    node.hear("a create c2 holds")
+    node.loop.advance(0.5)
+    done(node, create)
+    [_, record] = [record for record in caplog.records if record.levelno == logging.DEBUG]
+    assert record.fields["error"] == "plugin: a: no result in time"  # type: ignore[attr-defined]
+
+
+def test_a_plugin_that_is_to_stand_by_and_is_not_found_is_told(node: Node) -> None:
+    node.configure("missing")
+    node.build(standby=1)
+    node.serving.synchronize([], [])
+    node.loop.settle()
+    assert node.serving.describe()["standby"]["missing"]["off"].startswith("not found in")

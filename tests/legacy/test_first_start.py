@@ -110,6 +110,7 @@ def test_a_mark_that_cannot_be_made_is_told_and_the_next_adapter_of_this_boot_kn
 ) -> None:
     (tmp_path / "lib").touch()
     start()
+    assert node.delete("c0").outcome == "nothing to do"
     assert logged(caplog) == [
         f"{tmp_path}/lib/nri-test: Not a directory: after the next boot, what runs before the adapter counts as created"
     ]

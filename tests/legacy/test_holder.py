@@ -30,12 +30,14 @@ def holder(loop: SteppedLoop, tmp_path: Path) -> Holder:
     return Holder(loop, LegacySettings(), str(tmp_path))
 
 
-def target(id_: str = "c1") -> Target:
-    return Target(id_, "p1", 1, api.Container(id=id_), api.PodSandbox(id="p1"))
+def target(id_: str = "c1", pid: int = 1) -> Target:
+    return Target(id_, "p1", pid, api.Container(id=id_), api.PodSandbox(id="p1"))
 
 
-def holds(holder: Holder, id_: str, on_end: Callable[[HoldEnd], object] = print, due: float = 1.0) -> bool:
-    return holder.hold(target(id_), "a create", "b", due=due, must_finish=True, on_end=on_end, trace=UNTRACED)
+def holds(
+    holder: Holder, id_: str, on_end: Callable[[HoldEnd], object] = print, due: float = 1.0, pid: int = 1
+) -> bool:
+    return holder.hold(target(id_, pid), "a create", "b", due=due, must_finish=True, on_end=on_end, trace=UNTRACED)
 
 
 @pytest.mark.parametrize(("left", "wait"), [(-1.0, 0.05), (0.0, 0.05), (0.2, 0.2), (1.5, 0.5)])
@@ -98,10 +100,26 @@ def test_a_state_directory_that_cannot_be_used_is_told_as_soon_as_a_container_co
     assert holder.missing == {Missing.NO_RECORD: 1}
 
 
+def test_a_container_whose_process_is_not_found_or_not_found_any_more_is_not_held(holder: Holder) -> None:
+    assert not holder.can_hold(target(pid=0), UNTRACED)
+    assert not holds(holder, "c1", pid=0)
+    assert holder.missing == {Missing.NO_PID: 2}
+
+
 def test_it_is_ready_when_its_keeper_has_started(holder: Holder, monkeypatch: pytest.MonkeyPatch) -> None:
     for pid in (0, 7):
         monkeypatch.setattr(Holds, "keeper", pid)
         assert holder.is_ready == (pid > 0)
+
+
+def test_its_keeper_ends_before_it_joins_again(
+    holder: Holder, monkeypatch: pytest.MonkeyPatch, loop: SteppedLoop
+) -> None:
+    monkeypatch.setattr(evidence, "waiting", Mock())
+    assert holder.can_hold(target(), UNTRACED)
+    loop.until(lambda: holder.is_ready, "the keeper does not start")
+    holder.end_left()
+    assert not holder.is_ready
 
 
 def test_holds_of_another_adapter_that_it_cannot_end_are_told(
@@ -158,6 +176,6 @@ def test_who_has_asked_for_the_end_of_a_hold_is_not_told_of_it_when_the_keeper_e
     hold.end = HoldEnd.REFUSED
     holder._on_told()
     assert (told, holder.describe()["held"]) == ([], [])
-    assert caplog.messages[-1].endswith("it is refused: no device")
+    assert caplog.messages[-1] == "a create: after it was held for 0.0 s, it is refused: no device"
     loop.advance(RETRY)
     assert len(caplog.messages) == 2, "nothing is tried again"

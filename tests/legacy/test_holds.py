@@ -10,9 +10,11 @@ from unittest.mock import Mock
 import pytest
 
 from nri import api
+from v010_adapter.events.work import LONGEST_PAUSE
 
 from ..rig.node import Node
 from .scenarios import Player
+from .test_bridge import being_written
 
 HELD = "can hold; plugins a=hold; create c1; a holds; late; it is ok; held c1 for a; "
 AT_ONCE = "can hold; with hold_after=0; plugins a=hold_at_create b=answer; create c1; a starts; settle; it is ok;"
@@ -186,3 +188,13 @@ def test_an_event_whose_hold_meets_a_bug_is_answered_when_it_is_due(
     assert [record.message for record in caplog.records if record.exc_info] == [
         "a bug: create of container c1: its hold"
     ]
+
+
+def test_a_container_that_is_stopped_while_its_plugin_is_being_written_is_refused_and_starts_nothing(
+    node: Node, player: Player
+) -> None:
+    player.play("can hold; with hold_after=0; plugins a=answer")
+    with being_written(node.folder / "a"):
+        player.play(f"create c1; settle; held c1 for a; stop c1 -> -; held c1 is refused: {STOPPED}")
+        node.loop.advance(LONGEST_PAUSE)
+    assert node.runs == []

@@ -23,6 +23,7 @@ from v010_adapter.legacy.answer import AnswerBuilder
 from v010_adapter.oci import sizes, spec
 from v010_adapter.programs import apart
 from v010_adapter.programs.children import children
+from v010_adapter.settings import LegacySettings
 
 from ..rig.node import Answer, Node, a_container, a_pod, configured, creating, saying
 from .scenarios import done
@@ -64,8 +65,12 @@ class Hanging:
     def create(self) -> Answer:
         """Creates a container; returns when the process hangs."""
         made = creating(self._node)
-        self._node.loop.until(lambda: self._forks == self._last, "no process is forked")
+        self._node.loop.until(lambda: self.is_hanging, "no process is forked")
         return made
+
+    @property
+    def is_hanging(self) -> bool:
+        return self._forks == self._last
 
 
 def test_plugins_see_and_change_a_large_container_as_any_other(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,13 +197,38 @@ def test_the_limit_of_a_plugin_does_not_count_while_its_result_is_read(
     assert "not done in the time of the event" in done(node, made)
 
 
-@pytest.mark.parametrize(("of", "name"), [(spec, "to_json"), (create_answer, "merged")])
+def test_what_is_read_after_the_answer_has_the_time_of_late_plugins(
+    node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    configured(node, "CreateContainer", plugins="a", fail_create=False).plugins(a="hold; " + saying(**EDIT))
+    hanging = Hanging(node, monkeypatch, "result")
+    kill = Mock(side_effect=signal.pidfd_send_signal)
+    monkeypatch.setattr(signal, "pidfd_send_signal", kill)
+    made = creating(node)
+    node.hear("a create c1 holds")
+    node.loop.advance(DUE)
+    assert made.outcome == "ok"
+    node.release("a")
+    node.loop.until(lambda: hanging.is_hanging, "no process is forked")
+    node.loop.advance(LegacySettings().late_limit - apart.RESERVE - 0.01)
+    assert not kill.called
+    node.loop.advance(0.01)
+    assert kill.called
+    node.idle()
+    assert "not done in the time" in caplog.text
+    assert caplog.messages[-1] == "create of container c1: it has ended after the answer"
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "what"), [(spec, "to_json", "its first request"), (create_answer, "merged", "a result")]
+)
 def test_a_bug_in_a_child_process_fails_its_plugin_and_is_logged(
-    node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, of: object, name: str
+    node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, of: object, name: str, what: str
 ) -> None:
     monkeypatch.setattr(of, name, Mock(side_effect=KeyError("found")))
     configured(node, "CreateContainer", plugins="a").plugins(a=saying(**EDIT))
     assert done(node, creating(node)).startswith("plugin: a: ")
+    assert f"a bug: create of container c1: {what}" in caplog.text
     assert "KeyError: 'found'" in caplog.text
     caplog.clear()
 

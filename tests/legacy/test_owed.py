@@ -9,7 +9,6 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock, patch
@@ -22,6 +21,7 @@ from v010_adapter.base.loop import Loop
 from v010_adapter.events.deletes import LOOK_AGAIN, PodProcesses
 from v010_adapter.events.turns import Turns
 from v010_adapter.settings import PluginSettings
+from v010_adapter.state.ledger import Ledger
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 
 from ..rig.loop import SteppedLoop
@@ -35,6 +35,7 @@ from .test_pids import no_descriptors
 SECOND_LOOK = 5.0
 RETRY = 1.0
 RUNNING, STOPPED = api.CONTAINER_RUNNING, api.CONTAINER_STOPPED
+OF_CONTAINERS = {"a": PluginSettings(events=frozenset({"StartContainer", "StopContainer"}))}
 
 
 def synchronize(node: Node, pods: list[api.PodSandbox], containers: list[api.Container]) -> None:
@@ -51,15 +52,22 @@ def joined(node: Node, runtime: str = "containerd") -> None:
 
 def test_a_delete_that_runs_when_the_process_ends_counts_as_ended(node: Node) -> None:
     """Its plugin is left to finish; no other adapter runs the delete again."""
-    node.plugins(a='[ "$state" = delete ] && hold; answer')
+
+    def owed() -> list[str]:
+        """What the next process reads."""
+        ledger = Ledger(node.loop, node.turns.directory)
+        ledger.read_all(lambda: None)
+        node.loop.settle()
+        return [entry.type for entry in ledger.begin_deletes("c1")]
+
+    node.plugins(a='[ "$state" = delete ] && hold; answer', b="answer")
     node.wait(node.create("c1"))
     delete = node.delete("c1")
     node.hear("a delete c1 holds")
-    owed = partial(node.turns.directory.names, "+", is_alone=True)
     node.serving.ledger.write_now()
-    assert owed(), "as if it were killed"
+    assert owed() == ["a", "b"], "as if it were killed"
     node.serving.end()
-    assert not owed()
+    assert owed() == ["b"]
     node.release("a")
     node.wait(delete)
 
@@ -166,30 +174,37 @@ def test_records_that_could_not_be_read_are_compared_as_soon_as_they_can_be(
     assert deletes(node) == ["a delete c1"]
 
 
-def test_a_pod_whose_process_ends_while_there_is_no_connection_waits_for_no_container(
-    node: Node, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_lost", [True, False], ids=["connection lost", "second look over"])
+def test_a_pod_whose_process_ends_waits_only_for_containers_that_are_looked_for(
+    node: Node, monkeypatch: pytest.MonkeyPatch, is_lost: bool
 ) -> None:
-    """A container that the last Synchronize did not list is looked for at the next one, which may never come."""
+    """Without a connection, the next look may never come. After it, a delete that cannot be started is tried again."""
     ends: list[Callable[[str], object]] = []
     monkeypatch.setattr(PodProcesses, "watch", lambda self, *_: ends.append(self._on_exit))
     joined(node)
     node.wait(node.create_pod(pid=os.getpid()), node.create("c1"))
     synchronize(node, [living_pod()], [])
-    node.serving.on_runtime_gone()
+    if is_lost:
+        node.serving.on_runtime_gone()
+    else:
+        (node.folder / "a").unlink()
+        node.loop.advance(SECOND_LOOK)
+        assert deletes(node) == []
+        node.plugin("a")
     ends[0]("pod")
     assert deletes(node) == ["a delete pod"]
 
 
 @pytest.mark.parametrize("pods", [[], [a_pod(pid=0)]], ids=["pod removed", "pod listed as stopped"])
 def test_a_pod_that_has_gone_gets_its_delete_after_its_containers(back: Node, pods: list[api.PodSandbox]) -> None:
-    back.wait(*(back.create(f"z{number}") for number in range(3, 9)))
+    more = [f"z{number}" for number in range(10, 40)]  # so many that no order by chance has the pod last
+    back.wait(*map(back.create, more))
     synchronize(back, pods, [])
     back.loop.settle()
     back.loop.advance(SECOND_LOOK - 0.1)
     assert deletes(back) == []
     back.loop.advance(0.2)
-    containers = [*(f"a delete c{number}" for number in (1, 2)), *(f"a delete z{number}" for number in range(3, 9))]
-    assert sorted(deletes(back)[:-1]) == containers
+    assert sorted(deletes(back)[:-1]) == [f"a delete {id_}" for id_ in ("c1", "c2", *more)]
     assert deletes(back)[-1] == "a delete pod"
 
 
@@ -237,7 +252,7 @@ def test_what_another_adapter_has_served_is_not_told(
     """The runtime lists a container whose delete the other adapter has run, until it has noted the end itself."""
     turns, other = two_turns
     other.join()
-    node.build(turns)
+    node.build(turns, plugins=OF_CONTAINERS)
     joined(node)
     synchronize(node, [living_pod()], [listed("c1", RUNNING)])
     assert "without the adapter" not in caplog.text
@@ -267,6 +282,24 @@ def test_the_exit_of_a_pods_process_is_told_once_and_leaves_no_descriptor(loop: 
         loop.until(lambda: bool(exits), "the exit is told")
         loop.settle()
     assert (exits, open_descriptors()) == (["pod"], before)
+
+
+def test_the_exit_of_a_pod_that_was_forgotten_is_not_told_though_a_child_process_may_have_its_descriptor(
+    loop: SteppedLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exits: list[str] = []
+    pods = PodProcesses(loop, exits.append)
+    with running(["sleep", "100"]) as process:
+        pidfd = os.pidfd_open(process.pid)
+        monkeypatch.setattr(os, "pidfd_open", lambda _: os.dup(pidfd))
+        pods.watch("pod", process.pid, lambda: None)
+        pods.forget("pod")
+        process.kill()
+        process.wait()
+        loop.call_soon(loop.stop)
+        loop.run()
+    os.close(pidfd)
+    assert exits == []
 
 
 def no_pidfd() -> AbstractContextManager[object]:
@@ -395,6 +428,12 @@ def test_what_a_scenario_says_happens(name: str, player: Player) -> None:
     player.play(KNOWN[name])
 
 
+def test_what_is_owed_nothing_has_not_gone_without_an_event(player: Player, caplog: pytest.LogCaptureFixture) -> None:
+    player.play("with b.events=RemoveContainer; plugins a=answer; create c1 -> ok; stop c1 -> ok; knows c1;")
+    player.play("remove pod -> -; knows")
+    assert "has gone without an event" not in caplog.text
+
+
 def test_a_stop_that_does_not_name_the_pod_leaves_its_container_free_for_other_adapters(
     node: Node, two_turns: list[Turns]
 ) -> None:
@@ -406,3 +445,21 @@ def test_a_stop_that_does_not_name_the_pod_leaves_its_container_free_for_other_a
     assert node.runs == ["a create c1", "a delete c1"]
     assert other.lock("pod", "c1"), "as the create names it"
     assert other.lock("", "c1"), "as the stop names it"
+
+
+def test_a_start_that_a_killed_adapter_has_begun_runs_a_plugin_with_a_list_no_second_time(
+    node: Node, two_turns: list[Turns]
+) -> None:
+    """The runtime has heard nothing of it, and asks the next one. A start has no changes that may have been lost."""
+    killed, turns = two_turns
+    for one in two_turns:
+        one.join()
+    node.loop.advance(1)
+    node.build(killed, plugins=OF_CONTAINERS)
+    node.plugins(a='[ "$state" = delete ] || hold; answer')
+    node.create("c1")
+    node.hear("a create c1 holds")
+    kill(killed)
+    node.build(turns, plugins=OF_CONTAINERS)
+    node.wait(node.create("c1"), node.delete("c1"))
+    assert node.runs == ["a create c1", "a delete c1"]

@@ -115,7 +115,12 @@ PLACES: list[tuple[type, str]] = [
 @pytest.mark.parametrize("away", [False, True])
 @pytest.mark.parametrize(("owner", "name"), PLACES, ids=[f"{owner.__name__}.{name}" for owner, name in PLACES])
 def test_a_fault_at_a_delete_leaves_no_job_and_holds_nobody_up(
-    node: Node, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, away: bool
+    node: Node,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    owner: type,
+    name: str,
+    away: bool,
 ) -> None:
     node.plugins(a="answer", b="answer")
     node.wait(node.create_pod(), node.create("c1"))
@@ -126,6 +131,8 @@ def test_a_fault_at_a_delete_leaves_no_job_and_holds_nobody_up(
         stopped, pod = node.delete("c1"), node.delete_pod()
         node.wait(stopped, pod)
         node.idle()
+    if away and name in ("_on_not_started", "put_back"):
+        assert "delete of container c1: plugin: a: not found in" in caplog.text
     node.plugins(a="answer", b="answer")
     again = node.create("c1"), node.delete_pod()
     node.wait(*again)
@@ -143,6 +150,7 @@ def test_a_fault_at_a_create_fails_the_plugin_and_the_next_event_of_the_id_does_
         patched.setattr(f"v010_adapter.{point}", fail)
         player.play("plugins a=answer; create c1 -> plugin: a: ...")
         if point == "legacy.request.encode":
+            assert "a bug: there is no request for a" in player.caplog.text
             player.play("stop c1 -> -")  # no plugin has got the create
     assert not node.busy
     player.play("create c1 -> ok")

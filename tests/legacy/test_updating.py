@@ -201,12 +201,15 @@ def test_updates_of_an_event_that_fails_are_dropped(node: Node) -> None:
     node.idle()
 
 
+@pytest.mark.parametrize("event", ["CreateContainer", "StartContainer"])
 @pytest.mark.parametrize("is_called", [False, True])
-def test_what_comes_late_goes_out_with_the_next_answer_or_by_a_call_of_its_own(node: Node, is_called: bool) -> None:
-    configured(node, "CreateContainer", fail_create=False, plugins="a").plugins(a="hold; " + asking("0"))
+def test_what_comes_late_goes_out_with_the_next_answer_or_by_a_call_of_its_own(
+    node: Node, is_called: bool, event: str
+) -> None:
+    configured(node, event, fail_create=False, plugins="a").plugins(a="hold; " + asking("0"))
     known(node, "c0")
     calls = Taking(node).calls if is_called else []
-    answer = creating(node)
+    answer = creating(node) if event == "CreateContainer" else node.create("c1")
     node.hear("a create c1 holds")
     node.loop.advance(2.0 - RESERVE)
     assert answer.reply is None

@@ -49,6 +49,7 @@ def test_an_adapter_knows_that_it_is_alone_until_another_joins(start: Start) -> 
     first, second = start(), start(joined=False)
     assert not first.turns.look()
     second.turns.join()
+    assert (first.turns.is_lost, first.changes[-1]) == (False, (True, False)), "what is asked from time to time looks"
     assert (first.turns.look(), second.turns.look()) == (True, True)
     assert (first.turns.has_others, owners_in(str(file(first).parents[1]))) == (True, ["", ""])
     second.turns.leave()
@@ -127,6 +128,13 @@ def test_a_repeat_begins_when_the_first_adapter_began(start: Start) -> None:
     second.die()
     again, fate = third.begins()
     assert (fate, again.at) == (REPEAT, turn.at)
+
+
+def test_what_was_answered_before_an_adapter_joined_is_not_taken_for_its_first_event_of_that_name(start: Start) -> None:
+    first, _, third = start(), start(), start(joined=False)
+    assert first.serves("UpdateContainer") is MINE
+    third.turns.join()
+    assert third.serves("UpdateContainer") is MINE
 
 
 def test_what_was_read_too_late_is_not_taken_for_the_next_event_of_its_name(start: Start) -> None:
@@ -234,6 +242,13 @@ def test_one_adapter_at_a_time_works_on_an_id_and_a_pod_covers_its_containers(st
     assert not first.lock("pod", "c1")
 
 
+def test_a_delete_that_no_event_asks_for_locks_its_id_and_looks_who_has_joined(start: Start) -> None:
+    first, second = start(), start()
+    assert first.turns.take_id("pod", "c1") is MINE
+    assert first.changes[-1] == (True, False)
+    assert (second.turns.lock("pod", "c1"), second.turns.take_id("pod", "c1")) == (False, None)
+
+
 def test_a_container_stays_locked_when_its_pod_is_free_again(start: Start) -> None:
     first, second = (start().turns for _ in range(2))
     assert all(first.lock("pod", id_) for id_ in ("pod", "c1"))
@@ -258,7 +273,9 @@ def test_on_a_file_system_without_locks_each_adapter_serves_and_the_log_says_so_
 
 
 @pytest.mark.parametrize("removed", ["the file", "its directory", "the state directory"])
-def test_what_is_removed_is_made_again_with_locks_and_who_has_joined(start: Start, removed: str) -> None:
+def test_what_is_removed_is_made_again_with_locks_and_who_has_joined(
+    start: Start, removed: str, caplog: pytest.LogCaptureFixture
+) -> None:
     first, second = start(), start()
     assert first.turns.lock("pod", "c1")
     path = file(first)
@@ -268,6 +285,7 @@ def test_what_is_removed_is_made_again_with_locks_and_who_has_joined(start: Star
         shutil.rmtree(path.parent if removed == "its directory" else path.parents[1])
     first.turns.look()
     assert first.changes[-1] == (False, removed != "the file"), "the other one has not looked"
+    assert caplog.messages == [f"{path.parent} was removed or replaced: it is in use again"]
     assert (second.turns.look(), first.turns.look()) == (True, True)
     assert not second.turns.lock("pod", "c1")
     assert [first.serves(id_="c2"), second.serves(id_="c2")] == [MINE, DONE]
@@ -327,13 +345,14 @@ def test_an_event_after_a_join_has_not_come_to_those_who_had_gone_before(start: 
     assert not adapter.turns.is_shared(turn)
 
 
+@pytest.mark.parametrize("joined", [True, False])
 def test_a_full_disk_is_told_at_the_start_and_costs_no_note_later(
-    start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, *, joined: bool
 ) -> None:
     caplog.set_level("INFO")
     with monkeypatch.context() as full:
         full.setattr(os, "posix_fallocate", failing(errno.ENOSPC))
-        adapter = start()
+        adapter = start(joined=joined)
         assert "No space left on device" in adapter.turns.fault
         assert adapter.turns.lock("pod", "c1")
         adapter.turns.unlock("pod", "c1")
@@ -353,6 +372,13 @@ def test_who_joins_sees_that_one_without_room_for_the_file_has_joined(
         for _ in range(2):
             assert not first.turns.look()
         assert owners_in(str(state)) == [None]
+        first.turns.leave()
+        assert owners_in(str(state)) == []
+        first.turns.join()
+        assert owners_in(str(state)) == [None], "as often as it joins"
+        file(first).unlink()
+        first.turns.look()
+        assert owners_in(str(state)) == [None], "in a new file, too"
         second = start(joined=False)
         second.turns.look()
         assert owners_in(str(state)) == [None], "the second one has not joined"

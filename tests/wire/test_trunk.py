@@ -52,6 +52,8 @@ def test_both_ends_call_at_the_same_time_under_the_same_stream_id() -> None:
     assert list(ours.receive_data(theirs.data_to_send())) == [Reply(1, Code.OK, "", b"welcome")]
     assert list(theirs.receive_data(ours.data_to_send())) == [Reply(1, Code.OK, "", b"events")]
     assert ours.data_to_send() == theirs.data_to_send() == b""
+    again = frame(RUNTIME_SERVICE, message_of(1, Type.RESPONSE, b""))
+    assert list(ours.receive_data(again)) == [], "a second answer is nobody's"
 
 
 # ---- frames and messages out of a stream, however it is cut

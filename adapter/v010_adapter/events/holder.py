@@ -107,7 +107,7 @@ class Holder:
     @property
     def is_ready(self) -> bool:
         """Whether the keeper has started."""
-        return self._holds.keeper > 0
+        return bool(self._holds.keeper)
 
     def end_left(self) -> None:
         """Ends the holds that are left of adapters that were killed together with their keepers.
@@ -153,9 +153,9 @@ class Holder:
         ends.
         """
         linux = api.LinuxContainer(cgroups_path=target.cgroups_path)
-        container = api.Container(id=target.id, pid=_pid(target), linux=linux)
         policy: OnFailure = "fail" if must_finish else "ignore"
         try:
+            container = api.Container(id=target.id, pid=_pid(target), linux=linux)
             if len(self._held) >= self._own.hold_at_once:
                 raise NotHeld(Missing.TOO_MANY, f"legacy.holdAtOnce: {self._own.hold_at_once}")
             wait = min(max(ANSWER[0], due - self._loop.time()), ANSWER[1])

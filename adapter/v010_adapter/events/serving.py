@@ -83,7 +83,6 @@ class Serving:
         self._loop = loop
         self._turns = turns
         self._runtime = Runtime()
-        self._hides_refused = False
         self._make_holder = make_holder if own.legacy.hold_after is not None else None
         self._hold_after = own.legacy.hold_after or 0.0
         self._unanswered: dict[Context, tuple[Turn, PluginWork | None]] = {}
@@ -130,7 +129,6 @@ class Serving:
     def set_runtime(self, runtime: Runtime, *, with_hooks: bool = False) -> None:
         """Learns which runtime this is, and whether hooks are ours to inject."""
         self._runtime = runtime
-        self._hides_refused = runtime.habits.hides_refused
         self.plugins.set_runtime(runtime, self._link.runtime_pid)
         self._loop.call_soon(self.plugins.sandboxes.log_verdict)  # the runtime waits for the answer
         self.updates.refusal = runtime.habits.no_updates
@@ -173,9 +171,8 @@ class Serving:
         """
         unanswered, self._unanswered = self._unanswered, {}
         self.deletes.queue.on_runtime_gone()
-        for turn, work in unanswered.values():
+        for _, work in unanswered.values():
             if work is not None:
-                self._turns.end(turn, None)
                 work.on_sent()
         self.updates.on_runtime_gone()
         self.deletes.on_runtime_gone()
@@ -325,7 +322,7 @@ class Serving:
                     is_in_time = context.is_heard and self._loop.time() < turn.deadline
                     self._turns.end(turn, state if is_in_time else None)
                 work.on_sent()
-            is_refused = self._hides_refused and context.has_failed and context.method == CREATION
+            is_refused = context.has_failed and context.method == CREATION and self._runtime.habits.hides_refused
             if is_refused and context.is_heard and context.remaining() > context.came - turn.quiet_at:
                 self._loop.call_soon(lambda: self.run_for_gone(turn.id))
             if turn.fate is not None and self.serves is (turn.fate in SERVED_ELSEWHERE):

@@ -138,11 +138,10 @@ class Note(NamedTuple):
     def parse(cls, place: bytes) -> Note | None:
         """Returns the note in a place of the file, None if there is none."""
         words = place.decode("utf-8", "replace").split()
-        try:
+        with suppress(ValueError):
             at, by, state, method, id_ = words
             return cls(float(at), by, NoteState(state), f"{method} {id_}")
-        except ValueError:
-            return None
+        return None
 
     @property
     def id(self) -> str:

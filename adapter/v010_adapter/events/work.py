@@ -166,8 +166,7 @@ class Queue:
                     del work.after[ended]
                     if not work.after and work.life.state is QUEUED:
                         self._start(work)
-            if self._on_idle is not None:
-                self._call_if_idle()
+            self._call_if_idle()
 
     # The end
 
