@@ -293,7 +293,7 @@ def test_the_limits_are_the_kernels_and_kubernetes() -> None:
             api.PodSandbox(), api.Container(args=[*most.args, ""], env=[*most.env[:-1], "x" * 91_439])
         )
     for name, (make, most_bytes) in LONGEST.items():
-        sizes.refuse_oversized(api.PodSandbox(), make(most_bytes))
+        sizes.refuse_oversized(api.PodSandbox(), make(most_bytes), (*sizes.EDITED, "command"))
         with pytest.raises(Oversized) as refused:
             sizes.refuse_oversized(api.PodSandbox(), make(most_bytes + 1))
         assert refused.value.place == name

@@ -13,11 +13,13 @@ from google.protobuf.json_format import ParseDict
 from nri import api
 from v010_adapter.container_files.recording import read
 from v010_adapter.legacy import config, result
+from v010_adapter.legacy import request as legacy_request
 from v010_adapter.legacy.config import Entry
-from v010_adapter.legacy.request import Target, encode, of_container, of_pod
+from v010_adapter.legacy.request import NO_SPEC, Labels, Target, encode, of_container, of_pod
 from v010_adapter.legacy.result import Result
 from v010_adapter.oci.resources import resources_from
 
+from ..rig.steps import steps
 from .deviations import DEVIATIONS
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -268,12 +270,44 @@ REMEMBERED: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
 }
 
 
+def test_the_labels_of_a_pod_are_kept_once_for_all_its_containers_unless_they_are_long() -> None:
+    for size, is_shared in ((legacy_request.MOST_KEPT, True), (legacy_request.MOST_KEPT + 1, False)):
+        one, other = (Target.restored("c", "p", 0, "", spec=NO_SPEC, labels=bytes(size)) for _ in "12")
+        assert (one.labels is other.labels) is is_shared
+    shared = Labels(pod(labels={"a": "1"}))
+    kept = [of_container(container(), pod(), shared).kept() for _ in "123"]
+    assert [(each.labels, each.is_cut) for each in kept] == [(b'{"a":"1"}', False)] * 3
+    assert all(each.kept() is each for each in kept)
+
+
+def test_of_names_spec_and_labels_as_much_is_kept_as_the_bounds_say() -> None:
+    names = ("x" * legacy_request.MOST_OF_NAME, "web", "y" * legacy_request.MOST_OF_NAME)
+    named = of_container(container(name=names[2] + "y"), pod(namespace=names[0] + "x", name=names[1]))
+    assert named.kept().names == names
+    for size, is_cut in ((legacy_request.MOST_KEPT, False), (legacy_request.MOST_KEPT + 1, True)):
+        labels = {"a": "x" * (size - len(NO_SPEC) - len('{"a":""}'))}
+        made, asked = (of_container(container(), pod(labels=labels)) for _ in "12")
+        assert asked.spec == NO_SPEC
+        assert [target.kept().is_cut for target in (made, asked)] == [is_cut] * 2
+
+
+def test_what_plugins_have_in_common_is_made_once_and_so_are_resources_unless_they_are_long() -> None:
+    for size, is_kept in ((legacy_request.CACHED_LENGTH, True), (legacy_request.CACHED_LENGTH + 1, False)):
+        long = api.LinuxResources(cpu=api.LinuxCPU(cpus="0" * (size - 6)))
+        assert long.ByteSize() == size
+        first, second = (of_container(container(api.LinuxContainer(resources=long)), pod()) for _ in "12")
+        encode(first, "create", ENTRY, [])
+        assert steps(lambda: encode(first, "create", ENTRY, []), "v010_adapter.base.gojson") == 0  # noqa: B023 - called at once
+        assert (steps(lambda: second.spec, "v010_adapter.oci.resources") == 0) is is_kept  # noqa: B023
+
+
 def test_a_delete_is_named_as_its_create_was_if_that_had_the_names_of_a_pod() -> None:
     named, whole = api.PodSandbox(id="p", name="pod", namespace="ns"), api.Container(id="c", name="web")
     for container_, pod_, created, name in (
         (api.Container(id="c"), api.PodSandbox(id="p"), of_container(whole, named), "container ns/pod/web (c)"),
         (whole, named, of_container(api.Container(id="c", name="x"), api.PodSandbox()), "container ns/pod/web (c)"),
         (api.Container(id="p"), api.PodSandbox(), of_pod(named), "sandbox ns/pod (p)"),
+        (api.Container(id="p"), api.PodSandbox(), of_pod(api.PodSandbox(id="p", name="pod")), "sandbox pod (p)"),
     ):
         target = of_container(container_, pod_)
         target.complete(created)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nri import api
@@ -164,15 +164,18 @@ def outcomes() -> list[AnswerBuilder]:
 
 
 @settings(max_examples=600)
+@example({"spec": {"annotations": {"a": "1"}}})
 @given(WISHES)
 def test_a_wish_is_taken_and_can_be_sent_or_is_refused_by_name(wishes: dict[str, Any]) -> None:
     wished = printed(wishes)
-    for builder in outcomes():
+    for builder, elsewhere in zip(outcomes(), outcomes(), strict=True):
         before = builder.extension().spec
         try:
             builder.accept("plugin", wished)
         except NotAdjustable:
             assert builder.extension().spec == before
+        elsewhere.restore(builder.changes())
+        assert elsewhere.extension() == builder.extension()
         json.loads(builder.extension().spec)
         reply = builder.reply()
         assert reply is None or reply.SerializeToString()

@@ -108,6 +108,7 @@ def test_pods_are_left_to_a_containerd_that_runs_plugins_for_them(
 ) -> None:
     host.serving()
     assert host.ours(), "before the runtime is known"
+    assert not host.node.serving.plugins.sees_pods, "whose processes are where nobody knows"
     pid = runtime(DEFAULT_CONF_JSON.encode())
     for version, itself in MEASURED.items():
         for its in (pid, 0):

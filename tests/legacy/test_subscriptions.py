@@ -23,6 +23,10 @@ LISTS = {
         "with a.events=CreateContainer,StopContainer; plugins a=answer; prepare c1 -> ok; stop c1 -> ok; stop c1;"
         "remove c1; stop c2; idle; ran a create c1, a delete c1"
     ),
+    "the create of a pod may be listed without its delete, and the other way round": (
+        "with a.events=RunPodSandbox b.events=StopPodSandbox; plugins a=answer b=answer; create pod -> ok;"
+        "stop pod -> ok; ran a create pod, b delete pod"
+    ),
     "what containerd runs for pods itself is left to it, whatever is listed": (
         "with sandboxes=never a.events=StopPodSandbox,RemovePodSandbox; plugins a=answer; stop pod -> -;"
         "remove pod -> ok; ran a delete pod"

@@ -34,6 +34,7 @@ def test_an_update_shows_what_is_asked_for_and_what_will_be(node: Node) -> None:
     assert updating(node).reply is None
     [request] = node.requests("a")
     assert request["resources"] == {"cpu": {"shares": 1024}}
+    assert request["container"]["linux"]["resources"]["cpu"]["shares"] == {"value": "256"}
     assert request["spec"]["linux"]["resources"]["cpu"] == {"shares": 1024, "cpus": "0-7"}
 
 
@@ -64,7 +65,7 @@ def test_what_stays_as_it_is_may_be_named(node: Node) -> None:
 
 
 NOT_AT_UPDATES = [
-    ({"spec": {"process": {"env": ["A=2"]}}}, "process: only linux.resources"),
+    ({"spec": {"process": {"env": ["B=2"]}}}, "process: only linux.resources"),
     ({"spec": {"linux": {"cgroupsPath": "/x"}}}, "linux.cgroupsPath: only linux.resources"),
     ({"spec": {"cgroupsPath": "/x"}}, "linux.cgroupsPath: only linux.resources"),
     ({"spec": [1]}, "spec: a wrong value: an array instead of an object"),
@@ -232,6 +233,18 @@ def test_a_change_of_an_update_too_late_is_refused_by_name(node: Node, caplog: p
     assert caplog.text.count("plugin: a: spec: it comes too late, the container is being updated without it") == 1
     assert "plugin: b" not in caplog.text, "it wishes for nothing"
     assert node.runs == ["a update c1", "b update c1"]
+
+
+def test_what_an_answer_has_carried_does_not_go_out_again_with_what_comes_late(node: Node) -> None:
+    configured(node, "CreateContainer", fail_create=False).plugins(a=asking("1", "c9"), b="hold; " + asking("0"))
+    known(node, "c0", "c9")
+    answer = creating(node)
+    node.hear("b create c1 holds")
+    node.loop.advance(2.0 - RESERVE)
+    assert cpus_of(answer.reply.update) == {"c9": "1"}
+    node.release("b")
+    node.idle()
+    assert cpus_of(node.delete("c1").reply.update) == {"c0": "0"}
 
 
 # What waits, until something takes it to the runtime

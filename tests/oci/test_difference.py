@@ -64,6 +64,11 @@ def test_each_change_that_can_be_expressed_is_expressed() -> None:
         assert normal(apply(FULL, adjustment(FULL, wanted))) == normal(wanted), path
 
 
+def test_a_changed_class_of_rdt_clears_all_that_earlier_plugins_have_set() -> None:
+    rdt = adjustment(FULL, edited(("linux", "intelRdt"), {"closID": "b"})).linux.rdt
+    assert MessageToDict(rdt) == {"remove": True, "closId": {"value": "b"}, "schemata": {}, "enableMonitoring": {}}
+
+
 SILENT: list[tuple[Path, Any]] = [
     (("process", "env"), ["EMPTY=", "HOME=/", "PATH=/bin"]),
     (("mounts",), [FULL["mounts"][1], FULL["mounts"][0], FULL["mounts"][2]]),
@@ -126,6 +131,11 @@ ADJUSTMENTS = [
     for is_protos in (False, True)
     for path, value in CHANGES
 ]
+
+
+def test_each_adjustment_that_says_a_change_is_taken() -> None:
+    for value in ADJUSTMENTS:
+        assert protojson.parse(value, "adjust") == ParseDict(value, api.ContainerAdjustment())
 
 
 @example({"annotations": {"a": 5}, "linux": None})

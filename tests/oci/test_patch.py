@@ -54,6 +54,7 @@ LISTS: list[tuple[tuple[str, ...], list[Any], list[Any], list[Any]]] = [
         [PROC, {"destination": "/data", "source": "/b", "options": ["ro"]}]),
     (MOUNTS, [PROC], [DATA | {"source": None}], [PROC, {"destination": "/data", "type": "bind"}]),
     (MOUNTS, [PROC, DATA], [{"$patch": "delete", "destination": "/data"}], [PROC]),
+    (MOUNTS, [PROC], [DATA, {"$patch": "delete", "destination": "/data"}], [PROC]),
     (MOUNTS, [PROC, DATA], [DATA, PROC], [PROC, DATA]),  # an order is kept
     (DEVICES, [NULL], [{"path": "/dev/null", "minor": 4}], [NULL | {"minor": 4}]),
     (LIMITED, [AS], [{"type": "RLIMIT_AS", "soft": 1}, CORE], [AS | {"soft": 1}, CORE]),
@@ -90,7 +91,9 @@ AT_THE_TOP: list[tuple[Any, Spec]] = [
 def test_objects_merge_as_rfc_7396_has_it_and_the_cgroup_at_the_top_is_that_of_linux() -> None:
     rows: list[tuple[Any, Any, Any]] = [*RFC_7396, *((CGROUP, *row) for row in AT_THE_TOP)]
     for spec, patch, expected in rows:
+        texts = as_text(spec), as_text(patch)
         assert merged(spec, patch) == expected, patch
+        assert (as_text(spec), as_text(patch)) == texts, "neither is changed"
     assert merged(FULL, {"mounts": None}).get("mounts") is None
 
 
@@ -191,6 +194,10 @@ def test_a_number_that_a_float_has_not_lost_is_a_change_and_a_value_that_says_th
         rounded["process"]["rlimits"][0]["hard"] = beyond
         with pytest.raises(NotAdjustable, match="out of the range"):
             adjustment(unlimited, rounded)
+    compared = LARGE["an argument of a system call"]
+    rounded = through_floats(compared)
+    rounded["linux"]["seccomp"]["syscalls"][0]["names"] = ["write"]
+    assert adjustment(compared, rounded).linux.seccomp_policy.syscalls[0].names == ["write"]
     path = ("linux", "resources", "memory", "limit")
     for other in (UNLIMITED - (1 << 20), -UNLIMITED, 1):
         adjusted = adjustment(LARGE["a memory limit"], edited(path, other))

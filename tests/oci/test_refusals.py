@@ -26,6 +26,7 @@ REFUSED: list[tuple[Path, Any, str, str]] = [
     ((*CPU, "burst"), 1, "linux.resources.cpu.burst", limits.NOWHERE),
     (("mounts", 3), MOUNT | {"uidMappings": [{"size": 1}]}, "mounts[/new].uidMappings", limits.NOWHERE),
     (("hooks", "precreate"), [HOOK], "hooks.precreate", limits.NOWHERE),
+    (("root", "readonly"), True, "root.readonly", limits.NOWHERE),
     (("linux", "Seccomp"), {"defaultAction": "A"}, "linux.Seccomp", limits.NOWHERE),
     (("a\n\x1b",), 1, "a\\n\\x1b", limits.NOWHERE),
     (("",), 1, '""', limits.NOWHERE),
@@ -73,6 +74,8 @@ ILL_TYPED: list[tuple[Path, Any, str, str]] = [
     (("process", "env", 3), "A=\0", "process.env[A]", "a NUL character"),
     (("process", "env", 3), 1, "process.env[3]", "a number instead of a string"),
     (("annotations", "c"), "\ud800", "annotations[c]", "a lone surrogate"),
+    (("annotations", "\0"), "x", "annotations[\\x00]", "a NUL character"),
+    (("mounts", 3), {"destination": "/\ud800"}, "mounts[/\\ud800].destination", "a lone surrogate"),
     (("linux", "seccomp", "syscalls", 0, "names"), "read", "linux.seccomp.syscalls[0].names",
      "a string instead of an array"),
 ]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict, ParseDict
 
 from nri.proto import nri_pb2 as api
-from v010_adapter.oci import protojson
+from v010_adapter.oci import protojson, shapes
 from v010_adapter.oci.patch import merged
-from v010_adapter.oci.spec import adjustment, apply, read, spec_from, to_json
+from v010_adapter.oci.resource_parts import Resources
+from v010_adapter.oci.spec import SECCOMP, adjustment, apply, read, spec_from, to_json
 from v010_adapter.oci.values import Spec
 
 from ..rig.large import FIELDS, creation
@@ -104,6 +106,8 @@ APPLIED: dict[str, tuple[Spec, dict[str, Any], Spec]] = {
         {"env": [{"key": "A", "value": "4"}, {"key": "-B"}, {"key": "C"}]}, env("A=4", "C=")),
     "a mount in its place": ({"mounts": [{"destination": "/a", "source": "/s"}, {"destination": "/b"}]},
         {"mounts": [MOUNT]}, {"mounts": [MOUNT, {"destination": "/b"}]}),
+    "the first of two mounts": ({"mounts": [{"destination": "/a", "source": "/s"}, MOUNT]},
+        {"mounts": [{"destination": "-/a"}]}, {"mounts": [MOUNT]}),
     "words for none": ({"process": {"scheduler": {"policy": "SCHED_FIFO"}, "ioPriority": {"class": "IOPRIO_CLASS_RT"}}},
         {"linux": {"scheduler": {}, "ioPriority": {}}}, {"process": {}}),
     "a memory limit of 0": (limits(memory={"limit": 5}), limits(memory={"limit": {}}), limits(memory={"limit": 5})),
@@ -140,6 +144,30 @@ def test_a_message_is_written_as_protobufs_own_json_module_writes_it() -> None:
     messages = [ParseDict(CONTAINER, api.Container()), unknown, *(creation(field, 3000) for field in FIELDS)]
     for message in messages:
         assert json.loads(protojson.to_json(message)) == MessageToDict(message, preserving_proto_field_name=True)
+
+
+def a_policy(size: int) -> api.LinuxSeccomp:
+    return api.LinuxSeccomp(listener_path="x" * (size - 3))
+
+
+def resources(size: int) -> api.LinuxResources:
+    return api.LinuxResources(cpu=api.LinuxCPU(cpus="0" * (size - 6)))
+
+
+WRITERS: list[tuple[Callable[[Any], str], Callable[[int], Any]]] = [
+    (lambda part: shapes.to_json(SECCOMP, part), a_policy),
+    (protojson.cached_json, a_policy),
+    (Resources().to_json, resources),
+]
+
+
+def test_the_json_of_a_short_part_is_made_once_and_that_of_a_long_one_is_not_kept() -> None:
+    """The containers of a node have many of the same parts."""
+    for size, is_kept in ((shapes.CACHED_LENGTH, True), (shapes.CACHED_LENGTH + 1, False)):
+        for write, make in WRITERS:
+            part = make(size)
+            assert part.ByteSize() == size
+            assert (write(part) is write(part)) is is_kept
 
 
 PATCHES: list[Spec] = [

@@ -18,7 +18,7 @@ import pytest
 from nri import api
 from v010_adapter.legacy import request as legacy_request
 from v010_adapter.legacy.config import Entry
-from v010_adapter.legacy.request import MOST_KEPT, Target, encode, of_container
+from v010_adapter.legacy.request import MOST_KEPT, Labels, Target, encode, of_container
 from v010_adapter.state import runtime_directory
 from v010_adapter.state.ledger import FORMAT, LEAST, RETRY, SLICE, Ledger, Record, decode, name_of
 from v010_adapter.state.ledger import encode as encoded
@@ -95,7 +95,8 @@ def test_what_a_create_knew_is_what_the_next_adapter_asks_the_delete_with(start:
         assert life.ledger.begin_deletes("c1") == (entry,)
         again = known(life.ledger)
         assert encode(again, "delete", entry, []) == encode(target(), "delete", entry, [])
-        assert (again.started, str(again)) == (12345, "container default/web/nginx (c1)")
+        assert (again.started, again.cgroups_path) == (12345, "/c1")
+        assert str(again) == "container default/web/nginx (c1)"
         life.ledger.end_delete("c1", entry)
         assert files(life) == []
 
@@ -498,17 +499,20 @@ def test_spec_and_labels_are_in_the_file_once_and_known_to_each_delete(start: St
         assert path.read_bytes().count(b"x" * 5000) == 1
 
 
-@pytest.mark.parametrize("part", ["annotations", "namespaces", "resources", "labels"])
+@pytest.mark.parametrize("part", ["annotations", "many annotations", "namespaces", "resources", "labels"])
 def test_of_what_is_certainly_beyond_the_bound_no_json_is_made(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     linux = {
         "namespaces": api.LinuxContainer(namespaces=[api.LinuxNamespace(type="ipc")] * (MOST_KEPT // 4)),
         "resources": api.LinuxContainer(resources=api.LinuxResources(unified={"a": "x" * MOST_KEPT})),
     }.get(part, api.LinuxContainer())
-    texts = {part: {"a": "x" * MOST_KEPT}}
-    container = api.Container(id="c1", linux=linux, annotations=texts.get("annotations", {}))
-    made = of_container(container, api.PodSandbox(id="pod", labels=texts.get("labels", {})))
+    many = dict.fromkeys(map(str, range(MOST_KEPT // len('"":"",') + 1)), "")
+    texts = {part: {"a": "x" * MOST_KEPT}, "many annotations": many}
+    container = api.Container(id="c1", linux=linux, annotations=texts.get(part if "annot" in part else "", {}))
+    pod = api.PodSandbox(id="pod", labels=texts.get("labels", {}))
+    of_others = Labels(None, Labels(pod).json)
     monkeypatch.setattr(legacy_request, "_spec", lambda _: pytest.fail("JSON is made"))
-    assert made.kept().is_cut
+    for labels in (None, of_others):
+        assert of_container(container, pod, labels).kept().is_cut
 
 
 def test_a_spec_beyond_the_bound_is_dropped_as_log_and_docs_say(start: Start, caplog: pytest.LogCaptureFixture) -> None:

@@ -117,8 +117,6 @@ class Plans:
 
     def is_for_owed_only(self, event: str, entries: Iterable[Entry], *, is_sandbox: bool) -> bool:
         """Whether an event of a delete runs only plugins that are owed a delete."""
-        if not self._events:
-            return True
         return not any(self._runs_without_create(event, entry, is_sandbox=is_sandbox) for entry in entries)
 
     def of_create(self, event: str, entries: Sequence[Entry], target: Target) -> list[PluginStep]:
@@ -128,8 +126,7 @@ class Plans:
         of = event, self.is_exempt(target)
         steps = self._made.get(of)
         if steps is None:
-            steps = [self._step(event, entry, target) for entry in entries if self.is_at(event, entry)]
-            self._made[of] = steps
+            steps = self._made[of] = [self._step(event, entry, target) for entry in entries if self.is_at(event, entry)]
         return steps
 
     def of_delete(

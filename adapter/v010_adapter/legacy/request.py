@@ -147,10 +147,8 @@ class Target:
         kept = Target.__new__(Target)
         vars(kept).update(vars(self))  # `copy` would do the same in ten calls
         kept._is_kept = True
-        if len("".join(self.names)) > MOST_OF_NAME:
-            kept.names = tuple([name[:MOST_OF_NAME] for name in self.names])
-        is_made = self._message is None and self._labels._pod is None
-        if (is_made or not self._is_long) and len(self.spec) + len(self.labels) <= MOST_KEPT:
+        kept.names = tuple([name[:MOST_OF_NAME] for name in self.names])
+        if not self._is_long and len(self.spec) + len(self.labels) <= MOST_KEPT:
             kept.spec, kept._message, kept._labels = self.spec, None, _shared(self._labels._json)
         else:
             kept.take_texts(NO_SPEC, NO_LABELS)
@@ -163,7 +161,7 @@ class Target:
         if self._labels.is_long:
             return True
         if self._message is None:
-            return len(self.spec) > MOST_KEPT
+            return False  # it is made
         linux = self._message.linux
         others = linux.resources.ByteSize() + len(linux.namespaces) * _LEAST
         return others > MOST_KEPT or _is_long(self._message.annotations)

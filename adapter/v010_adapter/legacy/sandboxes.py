@@ -36,9 +36,9 @@ def names_conf_json(pid: int) -> bool:
         raise OSError(errno.ESRCH, "its process is in another pid namespace")
     sought = DEFAULT_CONF_JSON.encode()
     text = b""
-    with open(f"/proc/{pid}/exe", "rb", buffering=0) as executable:
+    with open(f"/proc/{pid}/exe", "rb") as executable:
         while chunk := executable.read(CHUNK):
-            text = text[1 - len(sought) :] + chunk
+            text = text[-len(sought) :] + chunk
             if sought in text:
                 return True
     return False

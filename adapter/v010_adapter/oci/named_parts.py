@@ -101,13 +101,14 @@ class NamedList(Part):
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         target = getattr(self.holder(adjusted), self.name)
         old, new = self._by_name(before, place), self._by_name(after, place)
-        for name, where, was, becomes in _differences(old, new, place):
-            messages = [None if value is None else read(self.shape, value, where) for value in (was, becomes)]
-            if messages[0] != messages[1]:
-                self._refuse(name, messages[1], where)
-                if messages[1] is None or (self._marks and messages[0] is not None):
+        for name, where, *elements in _differences(old, new, place):
+            was, becomes = (None if element is None else read(self.shape, element, where) for element in elements)
+            if was != becomes:
+                self._refuse(name, becomes, where)
+                if becomes is None or (self._marks and was is not None):
                     target.add(**{self.shape.fields[self._key].name: _MARK + name})
-                target.extend(message for message in messages[1:] if message is not None)
+                if becomes is not None:
+                    target.append(becomes)
 
     def _refuse(self, name: str, becomes: Any, where: str) -> None:
         if self._irremovable and becomes is None:
@@ -121,7 +122,7 @@ class NamedList(Part):
         named: dict[str, list[Any]] = {}
         for number, value in enumerate(as_list(values, place)):
             name = value.get(self._key) if isinstance(value, dict) else None
-            if not isinstance(name, str) or not name.isascii() or "\0" in name:
+            if not isinstance(name, str):
                 where = f"{place}[{number}]"
                 name = text(as_object(value, where).get(self._key), f"{where}.{self._key}")
             named.setdefault(name, []).append(value)

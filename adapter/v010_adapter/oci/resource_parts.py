@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Container
 from functools import lru_cache
 from typing import Any
 
@@ -44,10 +44,10 @@ def _cached(serialized: bytes) -> str:
 class CgroupLimits(Part):
     """An object of cgroup limits. A limit can be set but not removed."""
 
-    def __init__(self, field: str, shape: Shape, no_change: Callable[[int], bool] = lambda _: False) -> None:
-        """Takes the shape. Runtimes ignore a `limit` for which `no_change` is true."""
+    def __init__(self, field: str, shape: Shape, ignored: Container[int] = ()) -> None:
+        """Takes the shape. Runtimes take a `limit` that is in `ignored` as no change."""
         super().__init__(field, shape)
-        self._no_change = no_change
+        self._ignored = ignored
 
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         old, new = members(before, place), members(after, place)
@@ -73,7 +73,7 @@ class CgroupLimits(Part):
         if not holder.HasField(self.name):
             return before
         written = write(self.shape, getattr(holder, self.name)).items()
-        changes = {key: value for key, value in written if key != "limit" or not self._no_change(value)}
+        changes = {key: value for key, value in written if key != "limit" or value not in self._ignored}
         return {**(before or {}), **changes}
 
 

@@ -7,7 +7,6 @@ checked first, so that a container that cannot run costs no time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
-from itertools import chain
 from typing import TypeAlias
 
 from nri.proto import nri_pb2 as api
@@ -43,7 +42,7 @@ def _many(name: str, elements: Sized) -> Size:
 def _annotations(pod: api.PodSandbox, container: api.Container) -> Iterator[Size]:
     yield _many("annotations", container.annotations)
     if pod.ByteSize() > MAX_ANNOTATIONS:  # of a smaller pod, the annotations are smaller, too
-        texts = chain(pod.annotations, pod.annotations.values())
+        texts = [*pod.annotations, *pod.annotations.values()]
         yield "the pod's annotations", sum(len(text.encode()) for text in texts), MAX_ANNOTATIONS, "bytes"
 
 

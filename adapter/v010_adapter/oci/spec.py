@@ -44,9 +44,9 @@ HOOKS = {field.json_name: field.name for field in api.Hooks.DESCRIPTOR.fields}
 
 _RESOURCES = Resources(
     devices=Appended("linux.resources.devices", RULE, "NRI can only append rules"),
-    memory=Memory("linux.resources.memory", MEMORY, lambda limit: limit == 0),
+    memory=Memory("linux.resources.memory", MEMORY, ignored=[0]),
     cpu=CgroupLimits("linux.resources.cpu", CPU),
-    pids=CgroupLimits("linux.resources.pids", PIDS, lambda limit: limit < 0),
+    pids=CgroupLimits("linux.resources.pids", PIDS, ignored=range(-1 << 63, 0)),
     hugepageLimits=NamedList("linux.resources.hugepage_limits", HUGEPAGE, irremovable=NOT_REMOVABLE),
     unified=Map("linux.resources.unified", irremovable=NOT_REMOVABLE),
 )

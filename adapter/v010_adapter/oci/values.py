@@ -95,15 +95,15 @@ def _integer(low: int, high: int) -> Callable[[object, str], int]:
     return integer
 
 
-_UINT64 = _integer(0, (1 << 64) - 1)
+_LARGEST = (1 << 64) - 1
+_ROUNDED = range(1 << 64, (1 << 64) + (1 << 11) + 1)
+"""The larger numbers that are the same float as the largest one."""
+_UINT64 = _integer(0, _LARGEST)
 
 
 def _uint64(value: object, place: str) -> int:
     """Returns a number of 64 bits. Restores the largest one, which means no limit, if a tool has rounded it up."""
-    largest = (1 << 64) - 1
-    if isinstance(value, int) and largest < value < 2 * largest and float(value) == float(largest):
-        return largest
-    return _UINT64(value, place)
+    return _LARGEST if isinstance(value, int) and value in _ROUNDED else _UINT64(value, place)
 
 
 int64 = _integer(-(1 << 63), (1 << 63) - 1)
