@@ -55,7 +55,7 @@ class Case(NamedTuple):
     warnings: Sequence[str] = ()
 
 
-OPEN = [Case({name: mode}, {}, f"{name} is world-writable") for name in PLACES for mode in (0o703, 0o757, 0o777)]
+OPEN = [Case({name: mode}, {}, f"{name} is world-writable") for name in PLACES for mode in (0o702, 0o757, 0o777)]
 OURS = [
     Case(),
     *OPEN,
@@ -90,6 +90,7 @@ def test_who_can_write_is_named_with_the_place(cases: list[Case], place: Path, t
 @GIVES_FILES
 def test_our_own_files_are_good_and_so_are_roots(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.chown(place, NOBODY, 0)
+    place.parent.chmod(0o1777)
     monkeypatch.setattr(os, "geteuid", lambda: NOBODY)
     assert judge("/a/b/file", str(tmp_path)) == FileVerdict("", ())
 
@@ -141,6 +142,7 @@ JUDGED = "import os; from v010_adapter.host.trust import judge; print(judge('/ho
     [
         ("", "ro", ""),
         ("", "rw", "hooks.d"),  # anybody can make `..data` in it, and a hostPath may be mounted like that
+        ("mount --bind volume hooks.d; mount -o remount,bind,ro hooks.d", "rw", "hooks.d"),  # the last mount counts
         ("chmod 777 volume/..2026", "ro", "hooks.d/..2026"),  # only the root of the volume is protected
         (f"chown {NOBODY} volume", "ro", "hooks.d"),
         ("ln -sfn ..2026/x.json volume/x.json; rm volume/..data", "ro", "hooks.d"),

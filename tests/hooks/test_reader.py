@@ -43,6 +43,8 @@ class Daemon:
     def wake(self) -> None:
         """Serves what inotify says, waits for the pause, and reads."""
         self.loop.until(lambda: not self.loop.watched, "nothing wakes the loop")
+        self.loop.advance(PAUSE / 2)
+        assert not self.loop.watched, "many changes are one reading"
         self.loop.advance(PAUSE)
 
 

@@ -13,6 +13,7 @@ import pytest
 from v010_adapter.base.loop import FEW_TIMERS, SHORT_WAIT, STALL, WRITE, Loop, Timer
 
 from ..rig.clock import Clock
+from ..rig.processes import open_descriptors
 
 Make = Callable[..., int]
 """Makes a descriptor from which so many bytes, or none, can be read, one at a time; there is always room to write."""
@@ -95,6 +96,13 @@ def test_a_hang_up_is_something_to_read(loop: Loop) -> None:
     assert loop.has_hung_up
     assert os.read(watched, 1) == b""
     os.close(watched)
+
+
+def test_a_closed_loop_has_no_descriptor() -> None:
+    loop = Loop()
+    before = open_descriptors()
+    loop.close()
+    assert len(open_descriptors()) < len(before)
 
 
 def test_a_descriptors_number_that_is_used_again_inherits_no_readiness(loop: Loop, make: Make, calls: Calls) -> None:

@@ -140,6 +140,18 @@ def test_many_records_are_read_in_slices_and_an_event_of_one_does_not_wait(start
     assert len(after.ledger.ids()) == 3 * MANY - 1
 
 
+def test_large_records_are_written_a_few_at_a_time_without_a_pause(start: Start, loop: SteppedLoop) -> None:
+    life, told = start(), list[int]()
+    for number in range(8):
+        life.ledger.keep(target(f"c{number}", size=SLICE // 4))
+        life.ledger.add_later(f"c{number}", ENTRIES[:1])
+    life.ledger.when_written(lambda: told.append(len(files(life))))
+    assert (len(files(life)), told) == (4, [])
+    loop.settle()
+    assert told == [8]
+    assert loop.is_idle, "nothing is to be done later"
+
+
 def test_runtimes_and_boots_have_records_of_their_own(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -310,7 +322,7 @@ OF_OTHERS = [
     b"{}",
     b"{}\n{}\n{}",
     b'[]\n{}\n{}\n{"at":1.5}',
-    b'{"id":"c2"}\n{}\n{}',
+    b'{"id":"c2","names":[],"sandbox":"pod","pid":7,"started":0,"cgroup":""}\n{}\n{}',
     b'{"format":1,"id":"c2"}\n{}\n{}',
 ]
 """What no version of the adapter has written."""

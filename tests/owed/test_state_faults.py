@@ -206,7 +206,7 @@ class Disk:
         monkeypatch.setattr(runtime_directory, "os", SimpleNamespace(**{**vars(os), **calls}))
 
     def _left(self, _: int) -> SimpleNamespace:
-        return SimpleNamespace(f_bavail=self._free(), f_frsize=1, f_favail=max(self.inodes, 0))
+        return SimpleNamespace(f_bavail=self._free() // 4096, f_frsize=4096, f_favail=max(self.inodes, 0))
 
     def _used(self) -> int:
         return sum((path.stat().st_size + 4095) // 4096 * 4096 for path in self._state.iterdir())
@@ -260,7 +260,7 @@ def test_a_disk_that_others_have_filled_has_a_reserve_for_the_records(
     life.care()
     assert reserve.stat().st_size == 0
     assert "No space left on device" in life.fault
-    disk.left = RESERVED
+    disk.left = 3 * RESERVED // 2
     life.care()
     assert life.fault == ""
     life.ledger.end_delete("c000", life.ledger.begin_deletes("c000")[0])
@@ -382,6 +382,7 @@ def test_what_another_adapter_has_written_in_the_new_directory_counts(start: Sta
     life = start()
     life.ledger.add(target("c1"), A)
     shutil.rmtree(life.state.parent)
+    assert life.directory.names("+", is_alone=True) == [], "that there are none is known"
     start(beside=True).ledger.add(target("c1"), B)
     life.care()
     assert after_a_kill(start) == {"c1": ["b"]}

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 from v010_adapter.base.loop import READ, WRITE, Loop
 
+CLOSED = -1
+"""In place of a descriptor."""
 READ_SIZE = 16 << 10
 MAX_UNSENT = 8 << 20
 """Maximum bytes that wait for a peer that does not read: two messages of the largest size."""
@@ -38,7 +40,7 @@ class ConnectedSocket:
         if self._unsent:
             self._keep(self._unsent + data)
             return
-        if self._fd < 0:
+        if self._fd == CLOSED:
             return
         try:
             sent = os.write(self._fd, data)
@@ -72,15 +74,15 @@ class ConnectedSocket:
 
     def close(self) -> None:
         """Closes the socket without calling `on_close`."""
-        if self._fd >= 0:
+        if self._fd != CLOSED:
             self._loop.unwatch(self._fd)
             os.close(self._fd)
-            self._fd = -1
+            self._fd = CLOSED
             self._unsent = b""
             self._call_if_sent()
 
     def _on_readable(self) -> None:
-        if self._fd < 0:
+        if self._fd == CLOSED:
             return
         try:
             data = os.read(self._fd, READ_SIZE)
@@ -97,7 +99,7 @@ class ConnectedSocket:
     def _on_writable(self) -> None:
         data, self._unsent = self._unsent, b""
         self.write(data)
-        if not self._unsent and self._fd >= 0:
+        if not self._unsent and self._fd != CLOSED:
             self._loop.modify(self._fd, self._on_readable, READ)
             self._call_if_sent()
         self._on_readable()

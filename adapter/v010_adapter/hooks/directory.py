@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import stat
 import time
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
@@ -48,17 +47,21 @@ class _Directory:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.error = ""
         self.files: dict[str, HookFile] = {}
         self._seen: list[str] | int = []
+        """The names in it, or the number of the error, at the last look."""
+
+    @property
+    def error(self) -> str:
+        """Why it could not be listed, empty if it could. A missing directory is no error."""
+        return os.strerror(self._seen) if isinstance(self._seen, int) and self._seen != errno.ENOENT else ""
 
     def has_changed(self) -> bool:
         return _listing(self.path) != self._seen or any(map(HookFile.has_changed, self.files.values()))
 
     def list(self) -> None:
-        """Finds the files. A missing directory is no error."""
+        """Finds the files."""
         self._seen = names = _listing(self.path)
-        self.error = os.strerror(names) if isinstance(names, int) and names != errno.ENOENT else ""
         if isinstance(names, int):
             names = [] if names in GONE else list(self.files)
         hook_files = sorted(name for name in names if name.endswith(".json"))
@@ -159,9 +162,9 @@ class Directories:
             return reason_of(error)
         if not runs_on_node:
             return ""
-        is_executable = stat.S_ISREG(status.st_mode) and status.st_mode & 0o111
-        trusted, root = self._trusted, self._host_root
-        return trusted.fault(path, status, root, search) if is_executable else "not an executable file"
+        if not paths.is_program(status):
+            return "not an executable file"
+        return self._trusted.fault(path, status, self._host_root, search)
 
     def _fault_of(self, file: HookFile) -> str:
         return self._faults[program_of(file.hook.hook)] if file.hook else ""

@@ -28,8 +28,6 @@ class MountNamespace:
     def __init__(self) -> None:
         self.is_foreign = False
         """Whether programs see other files than this process."""
-        self._own = self._foreign = -1
-        self._setns: Callable[[int, int], int] = lambda fd, kind: 0
 
     def use(self, path: str) -> None:
         """Sets the namespace by its file, such as /proc/1/ns/mnt. Raises ConfigError.

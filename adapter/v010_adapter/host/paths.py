@@ -77,12 +77,11 @@ Before Linux 6.13, the times stand still for up to 10 ms: mode and owner change 
 """
 
 
-def version_at(path: str) -> tuple[int, ...]:
-    """Returns the version of the file at a path, empty if there is none."""
-    try:
+def version_at(path: str) -> tuple[int, ...] | None:
+    """Returns the version of the file at a path, None if there is none."""
+    with suppress(OSError):
         return version(os.stat(path))
-    except OSError:
-        return ()
+    return None
 
 
 def read(path: str, limit: int) -> tuple[bytes, os.stat_result]:
@@ -163,9 +162,14 @@ def find_in_path(file: str, search: str, root: str = "/") -> str:
     for directory in search.split(":"):
         with suppress(OSError):
             its = os.stat(in_root(root, path := f"{directory}/{file}"))
-            if stat.S_ISREG(its.st_mode) and its.st_mode & 0o111:
+            if is_program(its):
                 return path
     raise FileNotFoundError(errno.ENOENT, "not found in PATH", file)
+
+
+def is_program(status: os.stat_result) -> bool:
+    """Whether a file with this status may be executed by anybody."""
+    return stat.S_ISREG(status.st_mode) and bool(status.st_mode & 0o111)
 
 
 def is_binary(path: str) -> bool:
@@ -181,7 +185,7 @@ def start_fault(path: str, root: str = "/") -> str:
         return "does not exist"
     try:
         status = os.stat(file)
-        if not stat.S_ISREG(status.st_mode) or not status.st_mode & 0o111:
+        if not is_program(status):
             return "is not an executable file"
         words, is_elf = first_line(file), is_binary(file)
     except OSError as error:

@@ -29,7 +29,7 @@ from v010_adapter.base.loop import NO_TIMER, Loop
 from v010_adapter.errors import reason_of
 from v010_adapter.legacy.config import Entry
 from v010_adapter.legacy.request import MOST_KEPT, Target
-from v010_adapter.state.runtime_directory import FORGOTTEN, RuntimeDirectory, file_name
+from v010_adapter.state.runtime_directory import CLOSED, FORGOTTEN, RuntimeDirectory, file_name
 
 log = logging.getLogger(__name__)
 
@@ -432,7 +432,7 @@ class Ledger:
     def _complain(self, error: OSError, name: str = "") -> None:
         """Logs, once, what is not kept. That the directory cannot be used is told by `turns`."""
         self._begin_upkeep_later()
-        if self._directory.fd >= 0:
+        if self._directory.fd != CLOSED:
             text = f"{self._directory.path}/{name}: {reason_of(error)}: {FORGOTTEN}"
             if not self.fault:
                 log.warning("%s", text)
@@ -475,7 +475,7 @@ def _known(target: Target, started: int) -> tuple[bytes, int]:
     return lines, crc32(lines)
 
 
-@lru_cache(100)
+@lru_cache
 def _encoded(entry: Entry) -> bytes:
     """Returns the part of a create that is the same at each event, and the line after it."""
     text = f'"type":{_quote(entry.type)},"number":{entry.number},"version":{_quote(entry.version)}}}'

@@ -23,10 +23,14 @@ log = logging.getLogger(__name__)
 
 Wrote = TypeVar("Wrote")
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
+CLOSED = -1
+"""In place of a descriptor."""
 UNKNOWN = "unknown"
 """The word for a boot whose id cannot be read."""
 FORGOTTEN = "what is owed is forgotten with this process (state.directory)"
 _NEW = "new."
+_MODE = 0o600
+"""Of each file."""
 _SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _SAFELY
 ROOM = 8 << 10
@@ -69,8 +73,8 @@ class RuntimeDirectory:
         self._lasting = LASTING + above.removeprefix(RUN) if above.startswith(RUN) else above
         """The directory of the mark that outlives a boot."""
         self._marks = os.path.join(self.path, MARK), os.path.join(self._lasting, f"{MARK}-{file_name(runtime)}")
-        self.fd = -1
-        """The descriptor of the directory, -1 if it cannot be used."""
+        self.fd = CLOSED
+        """The descriptor of the directory, CLOSED if it cannot be used."""
         self.is_new = True
         """Whether `open` has found another directory than it had open before."""
         self._was_marked = False
@@ -81,14 +85,14 @@ class RuntimeDirectory:
 
     def open(self) -> bool:
         """Opens the directory, which is made if it is missing; returns whether it can be used."""
-        before, self.fd = self.fd, -1
+        before, self.fd = self.fd, CLOSED
         try:
             with (
                 private_directory.open_directory(self._above, self._trust),
                 private_directory.open_directory(self.path, self._trust, os.O_NOFOLLOW) as fd,
             ):
                 self.fd = os.dup(fd)
-                self.is_new = before < 0 or not os.path.sameopenfile(before, fd)
+                self.is_new = before == CLOSED or not os.path.sameopenfile(before, fd)
                 if self.is_new and self._was_marked:
                     self.mark()
         except (ConfigError, OSError) as error:
@@ -99,7 +103,7 @@ class RuntimeDirectory:
             self.close()
             return False
         finally:
-            if before >= 0:
+            if before != CLOSED:
                 os.close(before)
         self.fault = ""
         return True
@@ -107,23 +111,22 @@ class RuntimeDirectory:
     @property
     def is_lost(self) -> bool:
         """Whether the state directory was removed, and its path still leads to what was removed: it is a mount."""
-        try:
+        with suppress(OSError):
             return os.stat(self._above).st_nlink == 0
-        except OSError:
-            return False
+        return False
 
     def close(self) -> None:
         """Closes the descriptor."""
-        if self.fd >= 0:
+        if self.fd != CLOSED:
             os.close(self.fd)
-            self.fd = -1
+            self.fd = CLOSED
 
     def open_file(self, name: str, flags: int) -> int:
         """Returns the descriptor of a file in the directory. A new file gets the mode 0600.
 
         Raises OSError, a `RefusedError` for a file that others could have written.
         """
-        fd = os.open(name, flags | _SAFELY, 0o600, dir_fd=self.fd)
+        fd = os.open(name, flags | _SAFELY, _MODE, dir_fd=self.fd)
         try:
             if reason := private_directory.fault_of_file(os.fstat(fd), self._trust):
                 raise RefusedError(errno.EPERM, reason)
@@ -176,7 +179,7 @@ class RuntimeDirectory:
         os.rename(self._new, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)  # the directory may need room for the name
 
     def _write_new(self, text: bytes) -> None:
-        fd = os.open(self._new, _WRITE_NEW, 0o600, dir_fd=self.fd)
+        fd = os.open(self._new, _WRITE_NEW, _MODE, dir_fd=self.fd)
         try:
             if os.write(fd, text) < len(text):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -232,7 +235,7 @@ class RuntimeDirectory:
         for directory, path in zip((self.path, self._lasting), self._marks, strict=True):
             with private_directory.open_directory(directory, self._trust) as fd:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-                os.close(os.open(os.path.basename(path), flags, 0o600, dir_fd=fd))
+                os.close(os.open(os.path.basename(path), flags, _MODE, dir_fd=fd))
 
     def remove_earlier_boots(self) -> None:
         """Removes what the adapters of earlier boots have left for this runtime.
@@ -255,7 +258,7 @@ class RuntimeDirectory:
 def probe(directory: str) -> None:
     """Tries whether there is room for a line of `turns` and a record, perhaps in the reserve. Raises OSError."""
     path = os.path.join(directory, f"{_NEW}{os.urandom(6).hex()}")
-    fd = os.open(path, _WRITE_NEW | os.O_EXCL, 0o600)
+    fd = os.open(path, _WRITE_NEW | os.O_EXCL, _MODE)
     try:
         os.posix_fallocate(fd, 0, ROOM)
     except OSError as error:

@@ -16,7 +16,7 @@ from operator import attrgetter
 from struct import Struct
 
 from v010_adapter.errors import reason_of
-from v010_adapter.state.runtime_directory import FORGOTTEN, RuntimeDirectory, probe
+from v010_adapter.state.runtime_directory import CLOSED, FORGOTTEN, RuntimeDirectory, probe
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class TurnsFile:
         self.path = os.path.join(directory.path, "turns")
         self.fault = ""
         """Why others do not see what this adapter does; empty if they do."""
-        self._fd = -1
+        self._fd = CLOSED
         self._has_no_locks = False
         self.open()
 
@@ -84,7 +84,7 @@ class TurnsFile:
     def _make_table(self) -> bool:
         """Makes room for the notes. A file in another format is left to its adapters, or made anew if none uses it."""
         number = format_of(self._fd)
-        if number not in (0, FORMAT):
+        if number != FORMAT:
             if self.is_locked_from(0):
                 self.close()
                 self._complain(f"{self.path} has format {number}, of another version of the adapter: {BOTH}")
@@ -100,9 +100,9 @@ class TurnsFile:
 
     def close(self) -> None:
         """Closes the file: its locks end."""
-        if self._fd >= 0:
+        if self._fd != CLOSED:
             os.close(self._fd)
-            self._fd = -1
+            self._fd = CLOSED
 
     def complain(self, error: OSError) -> None:
         """Logs, once, that other adapters do not see what this one does."""
@@ -124,7 +124,7 @@ class TurnsFile:
     @property
     def is_open(self) -> bool:
         """Whether the file is open. It may have been removed since."""
-        return self._fd >= 0
+        return self._fd != CLOSED
 
     @property
     def is_usable(self) -> bool:
@@ -134,26 +134,21 @@ class TurnsFile:
     @property
     def is_at_path(self) -> bool:
         """Whether the open file is still at its path, so that other processes open the same file."""
-        if self._fd < 0:
-            return False
-        try:
+        with suppress(OSError):
             return _identity(os.stat(self.path)) == _identity(os.fstat(self._fd))
-        except OSError:
-            return False
+        return False
 
     def stamp(self) -> tuple[int, int, int] | None:
         """Returns which file is open, and how long it is, for `has`; None if that is not known."""
-        try:
+        with suppress(OSError):
             return _stamp(os.fstat(self._fd))
-        except OSError:
-            return None
+        return None
 
     def has(self, stamp: tuple[int, int, int] | None) -> bool:
         """Whether the file at the path is the one of a stamp, as long as then, and without a fault."""
-        try:
+        with suppress(OSError):
             return not self.fault and _stamp(os.stat(self.path)) == stamp
-        except OSError:
-            return False
+        return False
 
     # Bytes
 
@@ -166,7 +161,7 @@ class TurnsFile:
 
     def write(self, start: int, text: bytes) -> None:
         """Writes a place or a line."""
-        if self._fd >= 0:
+        if self._fd != CLOSED:
             try:
                 os.pwrite(self._fd, text, start)
             except OSError as error:
@@ -194,7 +189,7 @@ class TurnsFile:
 
     def lock(self, start: int, length: int) -> bool:
         """Locks bytes; returns False if another adapter has locked one of them."""
-        if self._fd < 0:
+        if self._fd == CLOSED:
             return True
         try:
             fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, start, length, 0))
@@ -209,9 +204,8 @@ class TurnsFile:
 
     def unlock(self, start: int, length: int) -> None:
         """Releases bytes."""
-        if self._fd >= 0:
-            with suppress(OSError):  # a file system without such locks
-                fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, start, length, 0))
+        with suppress(OSError, ValueError):  # a file system without such locks, or a closed file
+            fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, start, length, 0))
 
     def is_locked_from(self, start: int) -> bool:
         """Whether another adapter has locked one of the bytes from `start` on."""
@@ -256,9 +250,9 @@ def owners(fd: int) -> list[str | None]:
 
 
 def format_of(fd: int) -> int:
-    """Returns the number in the first line of an open file, 0 if it has none: it is new, or damaged."""
+    """Returns the number in the first line of an open file, FORMAT if it has none: it is new, or damaged."""
     found = _FIRST_LINE.match(os.pread(fd, PLACE, 0))
-    return int(found[1]) if found else 0
+    return int(found[1]) if found else FORMAT
 
 
 def obstacle(directory: str) -> str:
@@ -270,7 +264,7 @@ def obstacle(directory: str) -> str:
             number, byte = format_of(fd), _locked(fd, UNWRITTEN, JOINED)
         finally:
             os.close(fd)
-        if number not in (0, FORMAT):
+        if number != FORMAT:
             return f"{path} has format {number}, of another version of the adapter"
         if byte is not None:
             return f"{directory}: an adapter cannot write its records there"
