@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import platform
@@ -22,6 +23,7 @@ from nri.errors import NRIError, RegistrationError
 from nri.stub import NRI_VERSION
 from v010_adapter import __version__, settings
 from v010_adapter.cli import command_line as cli
+from v010_adapter.cli import version
 from v010_adapter.cli.arguments import COMMANDS
 from v010_adapter.daemon import daemon, process_setup
 from v010_adapter.daemon.daemon import Origin
@@ -142,7 +144,7 @@ def test_switches_take_the_values_that_go_takes(runs: Runs) -> None:
 
 
 def test_it_lingers_for_a_number_of_seconds_if_it_is_told_to(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
-    for words, seconds in (([], 0), (["-verbose"], 0), (["-linger", "18"], 18), (["--linger=0.5"], 0.5)):
+    for words, seconds in (([], 0), (["-linger", "0"], 0), (["-linger", "18"], 18), (["--linger=0.5"], 0.5)):
         assert cli.main(words) == 0
         assert runs.origin.linger == seconds
     with pytest.raises(SystemExit):
@@ -186,6 +188,9 @@ def test_an_expected_error_is_one_line_and_a_bug_is_not_passed_off_as_one(
     monkeypatch.setattr(process_setup, "prepare", Mock(side_effect=KeyError("oops")))
     with pytest.raises(KeyError):
         cli.main([])
+    monkeypatch.setattr(version, "main", Mock(side_effect=OSError(errno.EMFILE, "too many")))
+    with pytest.raises(OSError, match="too many"):
+        cli.main(["version"])
 
 
 def test_unknown_arguments_are_named_with_exit_code_2(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
@@ -275,6 +280,9 @@ def test_each_flag_is_shown_once_with_its_text_each_help_has_examples_and_comman
         flags = re.findall(r"^  (-.*?)(?:  |$)", text, re.MULTILINE)
         spellings = [word.lstrip("-") for flag in flags for word in re.findall(r"(?:^|, )(-\S+)", flag)]
         assert len(spellings) == len(set(spellings)), text
+        for usual in (["config", "o", "color", "v"], ["pod", "name", "command"]):
+            its = [one for one in spellings if one in usual]
+            assert its == sorted(its, key=usual.index), "they are in the same order everywhere"
         assert name in ("help", "version") or "\nexamples:\n  " in text, name
         assert said(capsys, "help", name) == text
         with monkeypatch.context() as wide:
@@ -284,6 +292,8 @@ def test_each_flag_is_shown_once_with_its_text_each_help_has_examples_and_comman
     whole = said(capsys, "-h")
     assert whole == said(capsys, "help")
     assert whole.index("commands:") < whole.index("options:")
+    assert whole.startswith("usage: v010-adapter [run] [OPTION ...]\n       v010-adapter COMMAND ")
+    assert said(capsys, "hooks", "-h").startswith("usage: v010-adapter hooks match [-h] CONTAINER-ID ")
 
 
 def test_a_usage_error_is_one_line_with_a_hint(capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,6 +59,7 @@ def test_the_demo_plays_the_life_of_a_pod_and_runs_every_plugin_once_per_create_
     matched = [decision.named for decision in run.decisions() if decision.matched]
     assert [named.file for named in matched] == ["always-inject.json", "record.json"]
     assert create.outcome.adjust == adjustment(matched)
+    assert run.brief(f"{tmp_path}/hooks.d/a.json of {'0a' * 32}") == "…/a.json of 0a0a0a0a0a0a"
 
 
 def shown(capsys: pytest.CaptureFixture[str]) -> str:

@@ -139,14 +139,15 @@ def test_a_delete_comes_as_if_its_create_had_been(node: Invoked) -> None:
     told = node.json("./a", "-event", "-", text=recorded("StopContainer", "StopPodSandbox"))
     assert (told["event"], told["request"]["state"], told["configured"]) == ("StopContainer", "delete", False)
     assert told["type"] == str(node.folder / "a")
-    (node.folder / "life").write_text(recorded("StopPodSandbox"))
+    (node.folder / "life").write_text(recorded("StopPodSandbox") + recorded("RunPodSandbox"))
     told = node.json("a", "-event", "life")
+    assert told["event"] == "StopPodSandbox", "the first event"
     assert told["request"]["id"] == told["request"]["sandboxID"]
 
 
 def test_what_cannot_be_used_is_named_and_ends_with_2(node: Invoked) -> None:
     node.plugin("a", ECHO)
-    (node.folder / "own.yaml").write_text("hooks: {stanby: 1}")
+    (node.folder / "own.yaml").write_text("hooks: {stanby: 1}\nlog: 5\n")
     assert node("a") == 2
     assert node.err.startswith("v010-adapter: own.yaml:1: hooks.stanby: "), node.err
     node.configure()
@@ -168,3 +169,4 @@ def test_a_plugin_that_conf_json_does_not_name_is_run_and_this_is_said(node: Inv
     assert node.out.startswith(f"none is not in {node.folder}/conf.json: the daemon does not run it\nending ")
     assert "\nending    not started after 0.0 ms\noutcome   the event fails\n" in node.out
     assert "FAILED: plugin: none: not found in " in node.out
+    assert node.json("none")["plugins"][0]["us"] == 0

@@ -11,12 +11,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
 from nri.syslog import BACKLOG, MAX_LINE, Syslog
 from tests.rig.listeners import PREFIX, Receiver
+from v010_adapter.cli import command_line as cli
+from v010_adapter.cli import version
 from v010_adapter.monitoring import logs
 from v010_adapter.monitoring.logs import LineFormatter, Stderr
 from v010_adapter.settings import LogSettings
@@ -57,6 +62,20 @@ def test_a_line_carries_facility_daemon_its_severity_name_and_pid(handler: Syslo
     for level in levels:
         say(handler, "hello", level=level)
     assert receiver.read() == [f"<{priority}>{PREFIX}hello" for priority in levels.values()]
+
+
+@pytest.mark.usefixtures("root")
+def test_all_of_a_bug_reaches_a_syslog_that_reads_late(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its socket queues ten lines, and the process is about to end."""
+    lines = list[str]()
+    monkeypatch.setattr(logs, "setup", partial(logs.setup, syslog=str(receiver.path)))
+    for module in ("nri.syslog", "v010_adapter.monitoring.logs"):
+        monkeypatch.setattr(f"{module}.stderr_is_null", lambda: True)
+    monkeypatch.setattr(cli, "time", SimpleNamespace(sleep=lambda _: lines.extend(receiver.texts())))
+    monkeypatch.setattr(version, "main", Mock(side_effect=ZeroDivisionError("oops")))
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["version"])
+    assert (lines[0], lines[-1]) == ("a bug: oops", "    ZeroDivisionError: oops")
 
 
 def test_a_traceback_is_many_lines_a_message_one_an_empty_one_none(handler: Syslog, receiver: Receiver) -> None:

@@ -20,7 +20,7 @@ from tests.rig.command import Terminal
 from tests.rig.processes import restored
 from v010_adapter.cli import command_line as cli
 from v010_adapter.cli.simulate.view import TextView, changes, milliseconds
-from v010_adapter.cli.terminal import BOLD, announce_if_slow, are_wanted, by_word, show_json
+from v010_adapter.cli.terminal import BOLD, announce_if_slow, are_wanted, by_word, show, show_json
 from v010_adapter.monitoring import status
 from v010_adapter.monitoring.times import BOUNDS
 
@@ -39,7 +39,7 @@ def test_colours_are_for_terminals_of_users_who_want_them(monkeypatch: pytest.Mo
         assert are_wanted(out, when) is wanted, (environment, when)
 
 
-def test_each_json_value_is_there_as_soon_as_it_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_json_value_and_each_line_is_there_as_soon_as_it_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader follows a `simulate` whose plugin takes minutes."""
     pipe = io.BytesIO()
     with io.TextIOWrapper(pipe, encoding="ascii") as stdout:
@@ -48,6 +48,8 @@ def test_each_json_value_is_there_as_soon_as_it_is_printed(monkeypatch: pytest.M
         assert pipe.getvalue() == b'{"a": "\\u00e9"}\n'
         show_json({"a": ["b"]})
         assert pipe.getvalue().partition(b"\n")[2] == b'{\n  "a": [\n    "b"\n  ]\n}\n'
+        show("a line")
+        assert pipe.getvalue().endswith(b"\na line\n")
         monkeypatch.undo()
 
 
@@ -142,7 +144,7 @@ def test_who_starts_the_adapter_at_a_terminal_beside_one_that_serves_is_told_so(
     settings.write_text(json.dumps({"state": {"directory": str(tmp_path)}}))
     start = ["-config", str(settings), "-socket", str(tmp_path / "none.sock")]
     for adapters, told in (([ADAPTER], True), ([ADAPTER | {"serves": False}], False), ([], False)):
-        monkeypatch.setattr(status, "ask", lambda *_, adapters=adapters: iter(adapters))
+        monkeypatch.setattr(status, "ask", lambda at, _, told=adapters: iter(told if at == str(tmp_path) else ()))
         monkeypatch.setattr(sys, "stderr", terminal := Terminal())
         with restored():
             assert cli.main(start) == 1, "there is no runtime"

@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from nri.text import printable
 from v010_adapter.cli import terminal
 
 from .rig.brief import few
+from .rig.command import Terminal
 from .rig.daemon import COMMAND, MEASURED
 from .rig.programs import Programs
 from .rig.screen import COLUMNS, LINES, Screen, at_terminal, shown
@@ -130,6 +132,7 @@ def test_who_is_no_terminal_gets_whole_lines(name: str, extremes: Extremes) -> N
     env = {"PATH": os.defpath, "COLUMNS": "80", **MEASURED}  # as some shells export it
     done = subprocess.run(words, capture_output=True, text=True, env=env, check=False)
     assert "…" not in done.stdout
+    assert name == "simulate" or not done.stderr, "what is wrong with hook files is on stdout alone"
     assert f"{NAME}.json" in done.stdout or name == "simulate"
     assert max(map(len, done.stdout.splitlines())) > 300
 
@@ -141,6 +144,23 @@ def test_where_there_is_room_a_row_has_everything(extremes: Extremes) -> None:
 
 def test_with_v_a_simulation_shows_whole_lines(extremes: Extremes) -> None:
     assert len(shown(*words_of("simulate", extremes), "-v").broken) > 3
+
+
+def test_a_text_that_has_just_room_is_whole_and_one_column_less_takes_its_end_or_its_middle() -> None:
+    for text, cut, shortened in (
+        ("x" * 9, "x" * 7 + "…", "xxx…xxxx"),
+        ("語é\u0301" * 3, "語é\u0301語é\u0301…", "語é\u0301…é\u0301語é\u0301"),
+    ):
+        room = terminal.width_of(text)
+        assert room == 9
+        assert terminal.cut(text, room) == terminal.shortened(text, room) == text
+        assert (terminal.cut(text, room - 1), terminal.shortened(text, room - 1)) == (cut, shortened)
+
+
+def test_a_user_may_ask_for_another_width_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for columns, room in (("120", 120), ("0", sys.maxsize), ("wide", sys.maxsize)):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert terminal.width(Terminal()) == room, "this terminal has no width of its own"
 
 
 def test_a_terminal_without_a_size_has_80_columns(extremes: Extremes) -> None:

@@ -22,7 +22,7 @@ def yaml_error(place: str, text: str, error: Exception) -> ConfigError:
     """Returns a ConfigError for an error that PyYAML has raised for a text, with the line if it is known."""
     mark = getattr(error, "problem_mark", None)
     position = getattr(error, "position", None)  # of a character that is not allowed in YAML
-    line = text.count("\n", 0, position) if position is not None else mark.line if mark else None
+    line = text[:position].count("\n") if position is not None else mark.line if mark else None
     reason = "nested too deeply" if isinstance(error, RecursionError) else reason_of(error)
     return ConfigError(place if line is None else f"{place}:{line + 1}", reason)
 

@@ -234,8 +234,11 @@ def test_what_runtimes_stumble_over_in_their_plugin_directory_is_named(node: Che
     (plugins / "script").symlink_to(good)
     (plugins / "directory").mkdir()
     (plugins / "README").write_text("not executable")
+    (plugins / "others").touch()
+    (plugins / "others").chmod(0o601)
     assert node.problems() == [
         "plugins/00-gone: a link that leads nowhere: runtimes start without this plugin",
+        "plugins/others: an executable whose name is not NN-NAME: no runtime starts",
         "plugins/script: an executable whose name is not NN-NAME: no runtime starts",
     ]
 

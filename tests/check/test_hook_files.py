@@ -86,9 +86,12 @@ NODES: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
         f'one/d.json:1:90: not used: stages[0]: "preStart" is none of {STAGES}',
         "one/e.json:2:29: not used: a trailing comma",
         "one/f.json:1:39: not used: hook.path: {{x}} is a placeholder that nobody has replaced"], []),
-    "a placeholder of a hook that is used": ({X: HOOK | {"hook": {"path": "/bin/true", "args": ["x", "{{ .M }}"]}}},
-        [f"{X}:1:66: hook.args[1]: {{{{ .M }}}} is a placeholder that nobody has replaced"],
-        [f"ok {X}: createRuntime: /bin/true"]),
+    "a placeholder of a hook that is used, also as a key": ({
+        X: HOOK | {"hook": {"path": "/bin/true", "args": ["x", "{{ .M }}"]}},
+        "two/.y.json": HOOK | {"when": {"annotations": {"^@KEY@$": "."}}}},
+        [f"{X}:1:66: hook.args[1]: {{{{ .M }}}} is a placeholder that nobody has replaced",
+        "two/.y.json:1:89: when.annotations.^@KEY@$: @KEY@ is a placeholder that nobody has replaced"],
+        [f"ok {X}: createRuntime: /bin/true", "ok two/.y.json: createRuntime: /bin/true"]),
     "a name is shown harmlessly and as far as it is text": ({"one/\033[2J.json": "{", "one/\udcff.json": HOOK},
         ["one/\\x1b[2J.json:1:2: not used: unexpected end"], ["ok one/\\udcff.json: createRuntime: /bin/true"]),
 }

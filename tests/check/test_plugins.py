@@ -108,7 +108,7 @@ def test_what_is_odd_about_a_plugin_that_can_be_started_is_noted(node: Checked) 
 def whole(node: Checked) -> Checked:
     """A node with a plugin and two hooks."""
     node.program("konfine")
-    node.write("conf.json", {"plugins": [{"type": "konfine"}, {"type": "absent"}]})
+    node.write("conf.json", {"plugins": [{"type": "absent"}, {"type": "konfine"}]})
     program = node.program("hook")
     node.write("one/a.json", {**HOOK, "hook": {"path": str(program)}})
     node.write("two/b.json", HOOK)
@@ -145,11 +145,13 @@ def test_what_is_world_writable_is_a_problem_of_what_needs_it(whole: Checked) ->
 def test_what_a_group_can_write_is_a_note_for_each_place_and_no_problem(whole: Checked) -> None:
     program = whole.program("hook", "#!/usr/bin/env shell\n")
     whole.write("one/a.json", {**HOOK, "hook": {"path": str(program), "env": [f"PATH={whole.folder}/bin"]}})
-    whole.program("shell")
+    for name in ("konfine", "shell", "own"):
+        whole.program(name, "#!/usr/bin/env own\n" if name == "konfine" else "#!/bin/sh\n")
     whole.settings["state"] = {"directory": str(whole.folder / "state")}
     (whole.folder / "state").mkdir()
     whole()
-    places = ["own.yaml", "conf.json", "state", "bin", "bin/konfine", "one", "one/a.json", "bin/hook", "bin/shell"]
+    places = ["own.yaml", "conf.json", "state", "bin", "bin/konfine", "bin/own", "one", "one/a.json", "bin/hook"]
+    places.append("bin/shell")
     for name in places:
         (whole.folder / name).chmod(0o775)
     assert whole.part("trust") == [f"note {name} is writable for group {os.getegid()}" for name in places]

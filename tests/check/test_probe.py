@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 from contextlib import closing
+from unittest.mock import Mock
 
 import pytest
 
@@ -69,9 +69,11 @@ def test_each_reason_against_it_is_a_problem(node: Checked, monkeypatch: pytest.
         monkeypatch.setattr(probe, "WAIT", 0.01 if "before" not in faults[0] else LIMIT)
         assert verdict(node, script) == [f"PROBLEM plugin: {fault}: it must not stand by" for fault in faults]
         assert node.code == 1
-    lines = node("-config", str(node.folder / "own.yaml"), "-probe", "absent", "-yes", "-o", "json")
-    of_probe = [check for check in json.loads("".join(lines))["checks"] if check["part"] == "stand-by"]
-    assert [(check["status"], check["message"][:20]) for check in of_probe] == [("problem", "absent: not found in")]
+    bad = node.program("bad", "#!/nowhere\n")
+    for name, reason in (("absent", "not found in"), ("bad", f"{bad}: its interpreter '/nowhere': No such file")):
+        node("-config", str(node.folder / "own.yaml"), "-probe", name, "-yes", "-o", "json")
+        [of_probe] = [check for check in node.told()["checks"] if check["part"] == "stand-by"]
+        assert (of_probe["status"], of_probe["message"].startswith(f"{name}: {reason}")) == ("problem", True), of_probe
 
 
 @pytest.mark.usefixtures("brief")
@@ -102,3 +104,8 @@ def test_it_must_be_confirmed_at_a_terminal_or_by_a_flag(node: Checked, monkeypa
         monkeypatch.setattr("sys.stdin", Terminal(answer))
         assert verdict(node, WAITS, "-o", "text")
         assert (node.code, node.err) == (0, question)
+    with io.TextIOWrapper(seen := io.BytesIO()) as stderr:
+        answers = Mock(isatty=lambda: True, readline=lambda: "y\n" if question.encode() in seen.getvalue() else "n\n")
+        monkeypatch.setattr("sys.stdin", answers)
+        monkeypatch.setattr("sys.stderr", stderr)
+        assert verdict(node, WAITS, "-o", "text"), "who answers sees the question"

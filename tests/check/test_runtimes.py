@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
+from nri.address import address
 from tests.rig.sockets import bind
+from tests.rig.waiting import limit
 from v010_adapter.cli.check import runtimes
 from v010_adapter.cli.check.nri import main_file
 from v010_adapter.cli.systems import NAMES
@@ -171,6 +174,9 @@ def test_both_settings_of_the_validator_decide(needed: Checked) -> None:
     (needed.folder / "one/a.json").rename(needed.folder / "a.json")
     assert told(needed, "config.toml")[1:] == [], "without plugins and hooks it does not matter"
     (needed.folder / "a.json").rename(needed.folder / "one/a.json")
+    needed.write("config.toml", f"imports = ['on.toml']\n{REQUIRED.replace('true', 'false')}")
+    needed.write("on.toml", REQUIRED)
+    assert told(needed, "config.toml")[1:] == [REQUIRES], "a later file overrides each key"
     for text, said in (
         (REQUIRED_OF_CRIO, "ok crio.conf: CRI-O >= 1.36 creates no container while the adapter is missing"),
         (REQUIRED_OF_CRIO.replace("true", "false"), f"{CRIO_CREATED}nri_enable_default_validator is not true"),
@@ -355,6 +361,20 @@ def test_a_socket_whose_process_has_ended_serves_nothing(node: Checked) -> None:
     assert "ok nri.sock: a runtime serves NRI here" in node.part("runtime")
     node.sockets.close()
     assert "note nri.sock: no process listens: no runtime serves NRI here" in node.part("runtime")
+
+
+def test_a_runtime_that_hangs_is_not_waited_for(node: Checked) -> None:
+    """It takes no connections, and no more can wait for it."""
+    with_plugins(node)
+    node.listen("containerd")
+    with ExitStack() as queue, address(str(node.folder / "containerd")) as short:
+        with suppress(BlockingIOError):
+            while True:
+                client = queue.enter_context(socket.socket(socket.AF_UNIX))
+                client.setblocking(False)
+                client.connect(short)
+        with limit("check waits for the runtime"):
+            assert f"note containerd: {runtimes.LEAK}" in node.part("runtime")
 
 
 def test_settings_and_events_without_effect_and_docker_are_noted(node: Checked) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.rig.command import Command
+from v010_adapter.errors import ConfigError
+from v010_adapter.host.trust import Trust
 from v010_adapter.monitoring import status
 
 FILES: dict[str, dict[str, Any]] = {
@@ -21,7 +24,9 @@ OLD = {"hook": "/bin/true", "stages": ["prestart"], "cmds": ["sh"], "hasbindmoun
 
 
 class List(Command):
-    """Hook files, the adapters that run, and what the command said."""
+    """Hook files, the adapters that run, or why they cannot be asked, and what the command said."""
+
+    fault = ""
 
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         super().__init__(folder, capsys)
@@ -41,7 +46,13 @@ class List(Command):
 @pytest.fixture
 def listed(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> List:
     made = List(tmp_path, capsys)
-    monkeypatch.setattr(status, "ask", lambda *_: iter(made.adapters))
+
+    def ask(directory: str, _: Trust) -> Iterator[dict[str, Any]]:
+        if made.fault:
+            raise ConfigError(directory, made.fault)
+        return iter(made.adapters)
+
+    monkeypatch.setattr(status, "ask", ask)
     return made
 
 
@@ -82,6 +93,8 @@ def test_without_an_adapter_the_number_of_containers_is_not_known(listed: List) 
     assert lines[1].startswith("A.json  -           none   no stage")
     no = f"no adapter runs with the state directory {listed.folder}/no"
     assert lines[-2:] == ["", f"the number of containers is not known: {no}"]
+    listed.fault = "others can write to it"
+    assert listed()[-1] == f"the number of containers is not known: {listed.folder}/no: others can write to it"
     assert listed.code == 0
 
 

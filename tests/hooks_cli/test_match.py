@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.rig.command import Command
+from tests.rig.command import Command, Terminal
 from v010_adapter.cli import command_line as cli
 
 CONTAINER = {
@@ -104,6 +104,23 @@ def test_text_says_at_a_glance_what_is_injected_and_why(node: Matched) -> None:
         "poststop #1       z.json       /bin/true \\x1b[2J\\u202e",
     ]
     assert node.err == ""
+    for when, painted in (("always", True), ("never", False)):
+        assert node("-color", when) == 1
+        assert (f"\n\033[31mBAD\033[0m  {node.folder}" in node.out) is painted
+
+
+def test_where_there_is_little_room_the_verdict_stays(node: Matched, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.hook("a.json")
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr("sys.stdout", terminal := Terminal())
+    assert node("-color", "never") == 0
+    assert "\nyes  a.json\n    createRuntime: always is true\n" in terminal.getvalue()
+
+
+def test_a_long_pattern_is_cut(node: Matched) -> None:
+    for length, shown in ((98, f"'{'x' * 98}'"), (99, f"'{'x' * 99}…")):
+        node.hook("a.json", when={"commands": ["x" * length]})
+        assert node.json()["hooks"][0]["reason"] == f"the command '/bin/sh' matches none of {shown}"
 
 
 def test_precreate_hooks_are_named_apart(node: Matched) -> None:
@@ -144,30 +161,31 @@ def test_the_hooks_of_a_container_that_has_them_have_the_numbers_of_that_contain
     """Others may have added hooks in between."""
     node.hook("a.json")
     node.hook("b.json", hook=TRUE | {"timeout": 5})
-    node.hook("c.json", hook=TRUE | {"args": ["true", "c"]})
-    node.hook("d.json", hook=TRUE | {"timeout": 5})
+    node.hook("c.json", hook=TRUE | {"timeout": 5})
+    node.hook("d.json", hook=TRUE | {"args": ["true", "d"]})
     config = node.write("own.yaml", "hooks: {timeout: 9}")
-    own = [{"path": "/cdi"}, TRUE | {"timeout": 9}, {"path": "/other"}, TRUE | {"timeout": 5}]
+    a, b, d = TRUE | {"timeout": 9}, TRUE | {"timeout": 5}, TRUE | {"args": ["true", "d"], "timeout": 9}
+    own: list[dict[str, Any]] = [a, b, {"path": "/cdi"}, d, {"path": "/other"}, a]
     told = crictl({})
     told["info"]["runtimeSpec"]["hooks"] = {"createRuntime": own}
     told["status"]["id"] = "1f"
     container = node.write("c.json", json.dumps(told))
     assert numbered(node, "-config", config, container=container) == [
         "injected, in this order:",
-        "createRuntime #1                      a.json  /bin/true",
-        "createRuntime #3                      b.json  /bin/true",
-        "createRuntime (not in the container)  c.json  /bin/true c",
-        "createRuntime (not in the container)  d.json  /bin/true",
+        "createRuntime #0                      a.json  /bin/true",
+        "createRuntime #1                      b.json  /bin/true",
+        "createRuntime (not in the container)  c.json  /bin/true",
+        "createRuntime #3                      d.json  /bin/true d",
     ]
-    del own[3], own[1]
+    own[:] = [one for one in own if one not in (a, b, d)]
     container = node.write("c.json", json.dumps(told))
     assert numbered(node, "-config", config, container=container) == [
         "the container lacks these hooks: it is older than they are, or was created without the adapter",
         "injected, in this order:",
         "createRuntime #2  a.json  /bin/true",
         "createRuntime #3  b.json  /bin/true",
-        "createRuntime #4  c.json  /bin/true c",
-        "createRuntime #5  d.json  /bin/true",
+        "createRuntime #4  c.json  /bin/true",
+        "createRuntime #5  d.json  /bin/true d",
     ]
 
 
@@ -298,6 +316,14 @@ POD = {
 HINT = "io.kubernetes.container.name is a key of CRI-O; containerd has io.kubernetes.cri.container-name"
 
 
+def test_a_container_that_is_not_there_yet_lacks_no_hook(node: Matched) -> None:
+    node.hook("a.json")
+    for container in (bundle({}), {"id": "1f", "args": ["/c"]}):
+        assert node(container=node.write("c.json", json.dumps(container))) == 0
+        assert "\ncreateRuntime #0  a.json" in node.out
+        assert "lacks these hooks" not in node.out
+
+
 def crictl(annotations: dict[str, str]) -> dict[str, Any]:
     spec = {"process": {"args": ["/c"]}, "annotations": annotations}
     return {"status": {"metadata": {"name": "c"}}, "info": {"runtimeSpec": spec}}
@@ -412,7 +438,7 @@ USELESS = {
 def test_what_cannot_be_used_is_named_and_ends_with_2(node: Matched, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(node.folder)
     node.hook("x.json")
-    node.write("bad.yaml", "legacy: {paht: [/x]}")
+    node.write("bad.yaml", "legacy: {paht: [/x]}\nlog: 5\n")
     for words, message in USELESS.items():
         assert node(*words, container=Path("container.json")) == 2
         assert node.err.startswith(f"v010-adapter: {message}")

@@ -39,7 +39,9 @@ def test_it_is_made_once_and_undone_completely(node: Installed, form: Form) -> N
     assert node("install", *form) == 0
     assert shown() not in node.out
     after = node.files()
-    made = {name for name in after.keys() - before.keys() if not (node.folder / name).is_dir()}
+    directories = {name for name in after.keys() - before.keys() if (node.folder / name).is_dir()}
+    assert {after[name][0] & 0o777 for name in directories} == {0o755}
+    made = after.keys() - before.keys() - directories
     assert made == {*FORMS[form]}
     assert (node.folder / YAML).read_text() == example.text(own_list=True)
     if form:
@@ -84,7 +86,12 @@ def test_what_another_version_has_made_is_replaced_and_removed(node: Installed) 
     unit, config = (node.folder / UNIT).read_text(), (node.folder / YAML).read_text()
     node.write(UNIT, unit.replace("WatchdogSec=30\n", ""))
     node.write(YAML, config.replace("#trust", "#confidence"))
-    assert node("install", "-external") == 0
+    before = os.umask(0o077)
+    try:
+        assert node("install", "-external") == 0
+    finally:
+        os.umask(before)
+    assert [(node.folder / name).stat().st_mode & 0o777 for name in (UNIT, YAML)] == [0o644] * 2
     assert ((node.folder / UNIT).read_text(), (node.folder / YAML).read_text()) == (unit, config)
     node("uninstall")
     link = node.link(LINK, "/opt/old/bin/v010-adapter")
@@ -125,8 +132,11 @@ def test_where_there_is_a_list_or_a_configuration_the_list_is_the_built_in_one(n
     assert (node.folder / YAML).read_text() == example.text()
     assert not (node.folder / LIST).exists()
     (node.folder / other).unlink()
-    assert node.results()[YAML] == ("is there", False)
-    assert not (node.folder / LIST).exists()
+    for text, result in ((example.text(), "is there"), (example.text().replace("#trust", "#confidence"), "replaced")):
+        node.write(YAML, text)
+        assert node.results()[YAML] == (result, result == "replaced")
+        assert (node.folder / YAML).read_text() == example.text()
+        assert not (node.folder / LIST).exists()
 
 
 def test_a_list_that_is_a_link_to_nowhere_counts(node: Installed) -> None:

@@ -37,6 +37,7 @@ def test_an_absolute_link_leads_below_the_root(
     assert node("uninstall") == 0
     assert not [path for path in within.rglob("*") if not path.is_dir()]
     assert link.is_symlink()
+    assert within.is_dir(), "the administrator has made it, as the link"
 
 
 @pytest.mark.parametrize("name", [YAML, UNIT, f"{YAML}.new", f"{UNIT}.new"])

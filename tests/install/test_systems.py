@@ -205,6 +205,9 @@ def test_an_edit_changes_one_key_however_the_file_is_written(containerd: System,
     before.setdefault("plugins", {}).setdefault(PLUGIN, {})["disable"] = False
     assert after == before
     assert containerd.restarted == ["containerd"]
+    assert containerd.off()[0] == 0
+    assert (config.read_text() if config.exists() else None) == text
+    assert not list(config.parent.glob("*.before-*"))
 
 
 def test_where_nri_is_served_nothing_is_done_and_a_socket_that_was_left_is_not_served(containerd: System) -> None:

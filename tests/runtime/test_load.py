@@ -19,6 +19,7 @@ from nri.testing import FLAVOURS, Answer, Load, Outcome, Runtime, load, node, pr
 from nri.testing.load import MAX_CONTAINERS, Figures, figures, percentile, play
 from nri.testing.node import Node
 from nri.testing.recorded import life
+from tests.rig.clock import Clock
 from tests.rig.command import Terminal
 from v010_adapter.cli import terminal
 
@@ -349,14 +350,14 @@ def test_the_flags_decide_on_the_load(simulate: Simulate, monkeypatch: pytest.Mo
 
 FIGURES = [Figures(name, "StartContainer", 9, 0.01, 0.02, 0.03, 0.04, 0.015, 1, 2, "no") for name in (NAME, "20-b")]
 USAGE = {NAME: processes.Usage(2, 1.5, 3_000_000), "30-c": processes.Usage(1, 0, 0)}
-LOAD = Load(2, 1, 9, FIGURES, USAGE, waited=5.0, answered=3.0)
+LOAD = Load(1, 2, 9, FIGURES, USAGE, waited=5.0, answered=3.0)
 TABLE = """\
   event           answers  p50 ms  p90 ms  p99 ms  max ms  p99 of 2 s  late  errors
   StartContainer        9   10.00   20.00   30.00   40.00        1.5%     1       2
 """
 PRINTED = f"""\
 containerd v2.4.2, NRI v0.12.3
-2 pods, 1 container, 9 events
+1 pod, 2 containers, 9 events
 
 10-a: 1.50 s of processor time, 3.0 MB of memory, processes: 2
 {TABLE}
@@ -364,7 +365,7 @@ containerd v2.4.2, NRI v0.12.3
 {TABLE}
 30-c: 0.00 s of processor time, 0.0 MB of memory, processes: 1
 
-the pods waited 5.0 s in all, 2.5 s each: 2.0 s for their turn, 3.0 s for answers
+the pods waited 5.0 s in all, 5.0 s each: 2.0 s for their turn, 3.0 s for answers
 PROBLEM: 10-a StartContainer: 2 of 9 answers are errors, first: no
 PROBLEM: 20-b StartContainer: 2 of 9 answers are errors, first: no
 """
@@ -411,12 +412,14 @@ def test_updates_during_a_load_are_not_kept() -> None:
 
 
 def test_a_terminal_sees_how_far_a_load_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terminal, "PROGRESS_TIME", -1)
-    for stream, shown in ((Terminal(), "\r\033[Kevents: 0 of 7\r\033[Kevents: 1 of 7\r\033[K"), (io.StringIO(), "")):
+    monkeypatch.setattr(terminal, "time", SimpleNamespace(monotonic=(clock := Clock())))
+    lines = ("\r\033[K", "events: 0 of 7\r\033[K", "events: 2 of 7\r\033[K", "events: 3 of 7: the last\r\033[K")
+    for stream, shown in ((Terminal(), "".join(lines)), (io.StringIO(), "")):
         monkeypatch.setattr(sys, "stderr", stream)
         with terminal.progress("events") as progress:
-            progress(0, 7)
-            progress(1, 7)
+            for done, what in enumerate(("", "", "", "the last")):
+                progress(done, 7, what)
+                clock.now += 0.15
         assert stream.getvalue() == shown
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -39,8 +40,12 @@ spec:
 def test_without_a_script_it_is_the_life_of_a_recorded_pod(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     monkeypatch.setattr(play, "announce_if_slow", lambda doing: told.append(doing) or nullcontext())  # type: ignore[func-returns-value]
+    started = time.monotonic()
     code, lines = simulate.json("-plugin", simulate.sets("10-a"))
+    whole = time.monotonic() - started
     assert (code, events_of(lines)) == (0, ["Synchronize", *LIFE])
+    assert sum(line["us"] for line in lines) < whole * 1e6
+    assert lines[0]["us"] >= lines[0]["plugins"][0]["us"] > 0
     process = named(lines, "CreateContainer")["spec"]["process"]
     assert process["env"] == ["PATH=/bin", "HOSTNAME=vm", "FOO=bar", "A=1"]
     assert told == ["starting the plugins", *(f"waiting for the plugins' answers to {event}" for event in LIFE)]
@@ -70,6 +75,16 @@ def test_a_recording_is_played_as_the_runtime_that_was_recorded_or_that_is_asked
         assert named(lines, "StopPodSandbox")["error"] == told
 
 
+def test_a_runtime_plays_the_events_that_it_has(simulate: Simulate, tmp_path: Path) -> None:
+    events = ("RunPodSandbox", "UpdatePodSandbox")
+    (tmp_path / "events.jsonl").write_text(
+        "\n".join(f'{{"event": "{event}", "pod": {{"id": "p"}}}}' for event in events)
+    )
+    words = ["-plugin", simulate.sets("10-a"), "-events", tmp_path / "events.jsonl", "-runtime"]
+    for runtime, played in (("containerd/1.7.35", 1), ("containerd/2.4.2", 2)):
+        assert events_of(simulate.json(*words, runtime)[1]) == ["Synchronize", *events[:played]]
+
+
 def test_the_plugins_are_told_what_there_was_before_the_recording(simulate: Simulate, tmp_path: Path) -> None:
     before = '{"event": "Synchronize", "extra": {"pods": [{"id": "old"}], "containers": [{"id": "c"}]}}\n'
     (tmp_path / "events.jsonl").write_text(before + '{"event": "RunPodSandbox", "pod": {"id": "p"}}')
@@ -79,7 +94,10 @@ def test_the_plugins_are_told_what_there_was_before_the_recording(simulate: Simu
     assert (code, lines[0]["update"]) == (0, [{"container_id": "c"}])
 
 
-SEES = "(lambda pod, own: (pod.namespace, pod.name, own.name, own.state, *own.env))(request.pod, request.container)"
+SEES = (
+    "(lambda pod, own: (pod.namespace, pod.name, own.name, own.state, len(own.id), len(pod.id), "
+    "own.pod_sandbox_id == pod.id, *own.env))(request.pod, request.container)"
+)
 
 
 def test_later_events_tell_of_a_manifests_container_as_plugins_made_it(simulate: Simulate, tmp_path: Path) -> None:
@@ -88,7 +106,9 @@ def test_later_events_tell_of_a_manifests_container_as_plugins_made_it(simulate:
     code, lines = simulate.json("-plugin", sees, "-plugin", sets, "-container", tmp_path / "pod.yaml")
     assert (code, events_of(lines)[1:]) == (1, [event for event in LIFE if "Update" not in event])
     assert named(lines, "CreateContainer")["spec"]["process"] == {"args": ["/bin/server"], "env": ["MOOD=good"]}
-    assert named(lines, "StopContainer")["error"] == "('default', 'web', 'main', 4, 'MOOD=good')"
+    assert named(lines, "StopContainer")["error"] == "('default', 'web', 'main', 4, 64, 64, True, 'MOOD=good')"
+    _, lines = simulate.json("-plugin", sees, "-plugin", sets)
+    assert "'MOOD=good'" in named(lines, "StopContainer")["error"], "also without a manifest"
 
 
 def test_what_a_manifest_leaves_open_is_said(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:

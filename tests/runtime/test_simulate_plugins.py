@@ -147,6 +147,7 @@ def test_nobody_comes(simulate: Simulate, tmp_path: Path, monkeypatch: pytest.Mo
     assert (code, line["event"], line["plugins"][0]["error"]) == (1, "Synchronize", "no plugin connected in 0.01 s")
     waits = f"waiting for a plugin to connect to {tmp_path}/nri.sock\n"
     assert (line["plugins"][0]["name"], simulate.err) == ("?", waits)
+    assert list(tmp_path.glob("*.sock")) == []
 
 
 def test_a_socket_that_is_there_is_left_alone(simulate: Simulate, tmp_path: Path) -> None:

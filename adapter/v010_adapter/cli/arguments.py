@@ -74,7 +74,7 @@ class _Help(HelpFormatter):
         if not spellings or "--help" in spellings:
             return super()._format_action_invocation(action)
         once = [one for one in spellings if not one.startswith("--")]
-        value = f" {action.metavar}" if action.nargs != 0 and action.metavar else ""
+        value = f" {action.metavar}" if action.metavar else ""
         return ", ".join(once) + value
 
 
@@ -104,7 +104,7 @@ class Parser(ArgumentParser):
         made = self.add_argument(*spellings, help=text, **usual | keywords)
         for action, words in _SWITCHED.items() if made.nargs == 0 else ():
             valued = [f"{spelling}={word}" for spelling in spellings for word in words.split()]
-            self.add_argument(*valued, dest=made.dest, action=action, default=False, help=SUPPRESS)
+            self.add_argument(*valued, dest=made.dest, action=action, help=SUPPRESS)
 
     def shared(self, *flags: str) -> Parser:
         """Adds flags of SHARED; returns this parser."""
@@ -140,8 +140,7 @@ def overview(*, in_full: bool = False) -> ArgumentParser:
     for name, command in COMMANDS.items():
         parents = [parser(name)] if in_full else []
         commands.add_parser(name, help=command.line, parents=parents, add_help=False)
-    groups = whole._action_groups  # argparse has no public order; the commands come first
-    groups.insert(0, groups.pop())
+    whole._action_groups.reverse()  # argparse has no public order; the commands come first
     return whole
 
 

@@ -29,6 +29,8 @@ NEXT_STEPS = "These commands need no runtime: demo, simulate, check (`v010-adapt
 ABOUT_ALL = "-h", "--help", "-version", "--version"
 UNWRITABLE = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """Errors of writing to stdout that are no fault of the command."""
+FLUSHES, PAUSE = 50, 0.01
+"""How often lines about a bug are offered to syslog again, and the seconds before each time."""
 
 
 def main(arguments: Sequence[str] | None = None, launch: Launch | None = None) -> int:
@@ -113,8 +115,8 @@ def _to_syslog(error: Exception) -> None:
     logs.setup(settings.LogSettings())
     bug = None if isinstance(error, NRIError) else error
     logs.log.error("%s%s", "a bug: " if bug else "", error, exc_info=bug)
-    for _ in range(50 if bug else 0):  # syslog's socket may queue only ten lines, and this process is about to end
-        time.sleep(0.01)
+    for _ in range(FLUSHES) if bug else ():  # syslog's socket may queue only ten lines, and the process is about to end
+        time.sleep(PAUSE)
         logs.flush()
 
 

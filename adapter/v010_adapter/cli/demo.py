@@ -85,7 +85,7 @@ class Demo:
         plugin = PluginFile(trial.write_program(self._root), trial.IDX, PROGRAM, self._config)
         path = self._root / "adapter.log"
         unfinished = ""
-        with path.open("ab", buffering=0) as log, path.open(errors="replace") as reader:
+        with path.open("ab") as log, path.open(errors="replace") as reader:
             play = Play(self._script, PATIENT, [plugin], None, log.fileno())
             with closing(play.scenes()) as scenes:
                 for scene in scenes:

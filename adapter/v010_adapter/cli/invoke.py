@@ -248,7 +248,7 @@ def _show_run(view: TextView | None, fields: Mapping[str, Any]) -> None:
 
 
 def _show(view: TextView, scene: Scene, collected: _LogCollector) -> None:
-    fields, answer = collected.fields, scene.outcome.answers[0]
+    fields, [answer] = collected.fields, scene.outcome.answers
     for name, lines in (("stderr", collected.stderr), ("log", collected.log)):
         for line in lines:
             view.line(f"{name:9} {line}")

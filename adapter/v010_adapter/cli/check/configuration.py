@@ -13,6 +13,7 @@ from v010_adapter import settings
 from v010_adapter.cli import systems
 from v010_adapter.cli.arguments import PROGRAM
 from v010_adapter.cli.check.report import NOTE, OK, PROBLEM, Item, problem
+from v010_adapter.errors import reason_of
 from v010_adapter.host.paths import in_root, is_binary
 from v010_adapter.settings import HooksSettings, Settings
 
@@ -123,7 +124,7 @@ def _drop_in_faults(host_root: str, name: str) -> Iterator[Item]:
         except (FileNotFoundError, PermissionError):  # runtimes are root
             continue
         except OSError as error:
-            reason = os.strerror(error.errno or 0)
+            reason = reason_of(error)
         yield Item(PROBLEM, f"cannot be read ({reason}): no runtime starts", host_root.rstrip("/") + file)
         return
 

@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 
 from nri.address import address
 from nri.runtimes import Version, numbers
@@ -156,10 +157,9 @@ def _pid(config: Settings, system: System) -> int:
 
 def _cannot_hold(config: Settings, system: System) -> bool:
     """Whether the adapter would not see the processes of containers, if it runs where this command runs."""
-    try:
+    with suppress(OSError):
         return config.legacy.hold_after is not None and _pid(config, system) == 0
-    except OSError:
-        return False
+    return False
 
 
 def _version(config: Settings, system: System) -> str:

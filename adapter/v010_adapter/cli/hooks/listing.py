@@ -76,7 +76,7 @@ def _as_text(
     if config.hooks.enabled is False:
         yield "hooks are switched off (hooks.enabled)"
     rows = [_row(rule, injected) for rule in rules]
-    table = terminal.table([HEAD, *rows], terminal.width(sys.stdout), names=len(HEAD) - 1, text=True) if rows else ()
+    table = terminal.table([HEAD, *rows], terminal.width(sys.stdout), names=len(HEAD), text=True) if rows else ()
     yield from (line for lines in table for line in lines)
     yield from (f"BAD  {path}: {reason}" for path, reason in problems.items())
     if not rules and not problems:

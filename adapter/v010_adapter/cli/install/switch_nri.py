@@ -77,7 +77,7 @@ def switch_on(root: str, path: str, name: str) -> str:
         return ""
     if not (found := _systems(root, name)):
         return "no runtime found: " + ", ".join(dict.fromkeys(system.socket for system in systems.SYSTEMS))
-    system = found[0]
+    system, *_ = found
     try:
         written = _write(system, root)
     except (ConfigError, ValueError, OSError) as error:

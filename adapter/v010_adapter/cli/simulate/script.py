@@ -68,9 +68,9 @@ def pod_life() -> Script:
 
 def made_up(described: container_files.Described) -> Script:
     """Returns the life of a pod with the container of a file."""
-    created = api.Container(id=_id("container", described.container.name), name="container")
+    created = api.Container(id=_id(f"container {described.container.name}"), name="container")
     created.MergeFrom(described.container)
-    pod_id = created.pod_sandbox_id or _id("pod", described.pod.name)
+    pod_id = created.pod_sandbox_id or _id(f"pod {described.pod.name}")
     sandbox = api.PodSandbox(id=pod_id, name="pod", namespace="default")
     sandbox.MergeFrom(described.pod)
     created.pod_sandbox_id = sandbox.id
@@ -84,9 +84,9 @@ def made_up(described: container_files.Described) -> Script:
     return Script(life, specs=specs, unknown=described.unknown, made_up=True)
 
 
-def _id(kind: str, name: str) -> str:
-    """Returns an id in the usual form. The same name always has the same id."""
-    return hashlib.sha256(f"{kind} {name}".encode()).hexdigest()
+def _id(text: str) -> str:
+    """Returns an id in the usual form. The same text always has the same id."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def with_progress(container: api.Container, later: api.Container) -> api.Container:

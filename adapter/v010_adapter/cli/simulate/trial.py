@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import stat
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -94,5 +95,5 @@ def write_program(directory: Path) -> Path:
     """
     path = directory / f"{IDX}-{PROGRAM}"
     path.write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -c '{MAIN}' \"$@\"\n")
-    path.chmod(0o755)
+    path.chmod(stat.S_IRWXU)
     return path
