@@ -178,5 +178,7 @@ def test_only_what_is_too_long_is_shortened_and_no_more_than_needed() -> None:
     assert re.fullmatch(f'{{"a": "x+{CUT}', data["request"])
     assert data["message"] == "hello"
     assert len(LineFormatter().format(made)) > 10_000, "without a limit"
+    for text, told in (("x" * 10, "x" * 10), ("x" * 11, f"{'x' * 7}{CUT}")):
+        assert as_text(record(text), limit=10) == told
     head, *_, last = as_text(failed(ValueError("x" * 10_000)), limit=1000).split("\n")
     assert (head, len(last.encode()), last[-2:]) == ("failed", 1000, f"x{CUT}"), "each line by itself"

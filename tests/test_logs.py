@@ -240,6 +240,17 @@ def test_a_full_disk_costs_no_line() -> None:
         assert read_to(pipe, "two", handler) == ["one", "two"]
 
 
+def test_what_is_kept_is_counted_to_the_byte() -> None:
+    for more, kept in ((0, 2), (1, 1)):
+        with stderr_is_a_pipe(), open("/dev/full", "wb") as full:
+            os.dup2(full.fileno(), 2)
+            handler = Stderr()
+            say(handler, "a", "b" * (BACKLOG - len("a\n\n") + more))
+            assert handler.pending == kept
+            say(handler, "c" * 9 * more)
+            assert handler.pending == 2
+
+
 def test_a_stderr_whose_reader_has_gone_costs_nothing() -> None:
     with stderr_is_a_pipe() as pipe, open(os.devnull) as null:
         os.dup2(null.fileno(), pipe)

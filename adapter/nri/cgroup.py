@@ -7,13 +7,15 @@ only process in its cgroup.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nri.proto import nri_pb2 as api
 
 ROOT = "/sys/fs/cgroup"
-_NEVER = 1 << 63
+_UNKNOWN, _ENDED = 1 << 62, 1 << 63
+"""In place of the start of a process: they come behind each start."""
 
 
 def cgroup_paths(subject: api.Container | api.PodSandbox, root: str = ROOT) -> dict[str, str]:
@@ -54,9 +56,9 @@ def find_pid(cgroups_path: str, root: str = ROOT) -> int:
     for directory in sorted(glob.glob(f"{glob.escape(root)}{controllers}{glob.escape(path)}")):
         # crun puts processes into `container` below the scope
         for procs in (f"{directory}/cgroup.procs", f"{directory}/container/cgroup.procs"):
-            pids = _pids(procs)
-            if pids:
-                return min(pids, key=_order)
+            with suppress(OSError), open(procs, "rb") as file:
+                if pids := [int(line) for line in file.read().split() if line != b"0"]:
+                    return min(pids, key=_order)
     return 0
 
 
@@ -86,18 +88,10 @@ def expand(cgroups_path: str) -> str:
     return "/" + "/".join([*nested, unit])
 
 
-def _pids(path: str) -> list[int]:
-    try:
-        with open(path, "rb") as file:
-            return [int(line) for line in file.read().split() if line != b"0"]
-    except OSError:
-        return []
-
-
 def _order(pid: int) -> int:
     """Returns when a process started. One of which that is unknown comes behind these, and one that has ended last."""
     started = start_time(pid)
-    return _NEVER - 1 if started is None else started or _NEVER
+    return _UNKNOWN if started is None else started or _ENDED
 
 
 def start_time(pid: int) -> int | None:

@@ -120,7 +120,7 @@ class Strict:
 
         def __setattr__(self, name: str, value: object) -> None:
             if "message" in vars(self) and not hasattr(type(self), name):
-                known = [field for field in dir(self) if field[0] != "_" and field not in ("message", "refused")]
+                known = [one for one in dir(self) if not one.startswith("_") and one not in ("message", "refused")]
                 own = f"unknown field; did you mean `{nearest(name, known, 0)}`?"
                 own = f"assign to its elements: `{name}[…] = …`" if name in known else own
                 raise AttributeError(f"{name}: {self.refused.get(name, own)}")

@@ -161,7 +161,7 @@ def _said(text: str, *, is_well: bool) -> tuple[HTTPStatus, str, bytes]:
 def _changes(reply: Any) -> list[tuple[str, int]]:
     """Returns the types and the numbers of the changes that an answer asks for; the types are containerd's."""
     fields = {field.name: value for field, value in reply.ListFields()}
-    adjusts = isinstance(fields.get("adjust"), api.ContainerAdjustment) and reply.adjust.ByteSize() > 0
+    adjusts = "adjust" in fields and reply.adjust != api.ContainerAdjustment()
     counts = {"adjust": int(adjusts), "update": len(fields.get("update", ())), "evict": len(fields.get("evict", ()))}
     return [(type_, number) for type_, number in counts.items() if number]
 

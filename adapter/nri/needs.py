@@ -32,7 +32,7 @@ class Need(NamedTuple):
 
     def crashes(self, nri: Version) -> bool:
         """Whether a runtime with this version of NRI crashes over the change."""
-        return nri < self.version and nri[:2] in self.crashing
+        return nri[:2] in self.crashing
 
 
 _RULE, _ERROR_NUMBER, _REMOVED_SYSCTL = "a device rule", "an errnoRet", "a removed sysctl"

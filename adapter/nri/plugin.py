@@ -87,8 +87,10 @@ class Context:
     @property
     def traceparent(self) -> str | None:
         """The runtime's span, as W3C Trace Context writes it; None if the runtime does not trace the call."""
-        sent = self.metadata.get("traceparent", ()) if self._pairs else ()
-        return sent[0] if len(sent) == 1 and _TRACEPARENT.fullmatch(sent[0]) else None
+        match self.metadata.get("traceparent") if self._pairs else None:
+            case [sent] if _TRACEPARENT.fullmatch(sent):
+                return sent
+        return None
 
     @property
     def trace_id(self) -> str:
@@ -140,7 +142,7 @@ def _fault(name: str, method: object) -> str:
     code = getattr(method, "__code__", None)
     if code is None or name.startswith("_"):
         return ""
-    known = {other: its.__code__ for other, its in vars(Plugin).items() if other[0] != "_" and hasattr(its, "__code__")}
+    known = {other: its.__code__ for other, its in vars(Plugin).items() if hasattr(its, "__code__")}
     if name not in known:
         same = (other for other in known if other.replace("_", "") == name.replace("_", "").lower())
         # Of the same letters, but a few: only then is it worth to import difflib.

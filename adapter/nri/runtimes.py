@@ -76,7 +76,7 @@ class Runtime(NamedTuple):
         return _RUNS_PLUGINS_FOR_PODS.get(numbers(self.version)[:2])
 
 
-_FIRST_WITH_0_11 = {"containerd": (2, 2), "cri-o": (1, 36)}
+_FIRST_WITH_0_11 = {"containerd": (2, 2, 0), "cri-o": (1, 36, 0)}
 """The first version of each runtime with NRI 0.11 (from its go.mod). Earlier versions count as OLDEST."""
 
 

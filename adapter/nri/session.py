@@ -114,7 +114,7 @@ class Session(Stub):
         self._runtime = runtimes.Runtime()
         self._metrics = metrics
         self._holds = holds
-        self._serving = 0
+        self._serving: int
         """The stream of the call whose handler runs."""
         self._is_gone = False
         self._server = get_ident()

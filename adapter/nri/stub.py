@@ -294,7 +294,7 @@ def batches(updates: Iterable[api.ContainerUpdate]) -> Iterator[list[api.Contain
     """Yields the updates in parts, each of which fits an UpdateContainers call."""
     batch, size = list[api.ContainerUpdate](), 0
     for update in updates:
-        length = update.ByteSize() + 8
+        length = api.UpdateContainersRequest(update=[update]).ByteSize()
         if batch and size + length > UPDATES_PER_CALL:
             yield batch
             batch, size = [], 0

@@ -34,7 +34,7 @@ _PRIORITIES = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ER
 class PlainFormatter(logging.Formatter):
     """Formats any record as text. A record that cannot be formatted is replaced by a record that says so."""
 
-    def __init__(self, limit: int = 0, *, head: bool = True) -> None:
+    def __init__(self, limit: int, *, head: bool) -> None:
         """Takes the maximum bytes of a line (0: no maximum). With `head`, a line begins with time and level."""
         super().__init__()
         self._limit = limit

@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, call
 
 import pytest
 
@@ -58,6 +58,8 @@ class InBlock(Holding):
         with context.hold() as hold:
             self.held.append(hold)
             assert hold.end is None
+            with pytest.raises(NRIError, match=r"^the container is held already$"):
+                context.hold()
 
 
 class InTask(Plugin):
@@ -206,7 +208,11 @@ def test_a_container_that_is_stopped_while_it_is_held_never_starts(
 
 @pytest.mark.parametrize("stopped", ["held", "other"])
 def test_a_stop_reaches_the_plugin_though_no_keeper_can_be_asked(
-    nri_runtime: Node, created: Callable[..., Created], monkeypatch: pytest.MonkeyPatch, stopped: str
+    nri_runtime: Node,
+    created: Callable[..., Created],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    stopped: str,
 ) -> None:
     """It is told once: what the plugin frees at the stop would stay. The hold ends with the next keeper."""
 
@@ -232,6 +238,8 @@ def test_a_stop_reaches_the_plugin_though_no_keeper_can_be_asked(
         gone(keepers[0])
         outcome = nri_runtime.event("StopContainer", id=stopped)
     assert (plugin.stopped, outcome.error) == ([stopped], "")
+    why = "container held is stopped while it is held: the container cannot be held: the process that keeps holds has"
+    assert (why in caplog.text) == (stopped == "held")
     assert plugin.held[0].refuse() is HoldEnd.REFUSED
     assert not container.runs()
 
@@ -368,7 +376,7 @@ def test_the_records_of_a_plugin_that_names_no_directory_are_below_run(
     monkeypatch.delenv("RUNTIME_DIRECTORY", raising=False)
     with pytest.raises(SystemExit, match="no runtime at"):
         run(InTask(), "mine", "10", str(tmp_path / "nri.sock"), [])
-    assert made.call_args.args == ("/run/nri-holds/10-mine",)
+    assert made.mock_calls == [call("/run/nri-holds/10-mine"), call().end_left(), call().close()]
 
 
 @pytest.mark.parametrize("mode", [0o720, 0o702])

@@ -134,9 +134,20 @@ WRONG = {
     "adjust.set_io_priority('BE')": (
         "io_priority: 'BE' is not one of IOPRIO_CLASS_NONE, IOPRIO_CLASS_RT, IOPRIO_CLASS_BE, IOPRIO_CLASS_IDLE"
     ),
+    "adjust.set_memory_policy('BIND')": (
+        "memory_policy: 'BIND' is not one of MPOL_DEFAULT, MPOL_PREFERRED, MPOL_BIND, MPOL_INTERLEAVE, MPOL_LOCAL, "
+        "MPOL_PREFERRED_MANY, MPOL_WEIGHTED_INTERLEAVE"
+    ),
     "adjust.set_memory_policy('MPOL_BIND', 'all')": "memory_policy: 'all' is not NUMA nodes such as 0-1,3",
     "adjust.set_memory_policy('MPOL_BIND', '0', ['F'])": (
         "memory_policy: 'F' is not one of MPOL_F_STATIC_NODES, MPOL_F_RELATIVE_NODES, MPOL_F_NUMA_BALANCING"
+    ),
+    "adjust.set_scheduler('FIFO')": (
+        "scheduler: 'FIFO' is not one of SCHED_NONE, SCHED_OTHER, SCHED_FIFO, SCHED_RR, SCHED_BATCH, SCHED_ISO, "
+        "SCHED_IDLE, SCHED_DEADLINE"
+    ),
+    "adjust.set_scheduler('SCHED_OTHER', flags=['F'])": (
+        f"scheduler: 'F' is not one of {', '.join(api.LinuxSchedulerFlag.keys())}"
     ),
     "adjust.set_scheduler('SCHED_BATCH', priority=1)": "scheduler: SCHED_BATCH has no priority",
     "adjust.set_scheduler('SCHED_IDLE', nice=1)": "scheduler: SCHED_IDLE has no nice",
@@ -151,7 +162,7 @@ WRONG = {
     "adjust.hooks.add('poststop', '/bin/true', 'true')": "hooks.poststop: 'true' is a text, not a list of texts",
     "adjust.hooks.add('poststop', '/bin/true', env='A=1')": "hooks.poststop: 'A=1' is a text, not a list of texts",
     "adjust.hugepages['02MB'] = 1": "hugepages: '02MB' is not a size such as 2MB",
-    "adjust.args = ['']": "args: ['']: runtimes take no arguments as no change",
+    "adjust.args = ['', 'a']": "args: ['', 'a']: runtimes take no arguments as no change",
     "adjust.oom_score_adj = -1001": "oom_score_adj: -1001 is not -1000 to 1000",
     "adjust.add_cdi_device('a/b=')": "CDI_devices: 'a/b=' is not VENDOR/CLASS=DEVICE",
     "adjust.add_cdi_device('a/b/c=d')": "CDI_devices: 'a/b/c=d' is not VENDOR/CLASS=DEVICE",

@@ -84,21 +84,23 @@ def test_a_payload_that_cannot_be_decoded_is_an_internal_error_and_no_event() ->
 
 
 def test_an_answer_of_nearly_4_mib_is_sent_and_a_larger_one_becomes_an_error() -> None:
-    size = [ttrpc.MAX_LENGTH - 64]
+    size, told = [ttrpc.MAX_LENGTH - 64], list[int]()
 
     def create(*_: object) -> api.CreateContainerResponse:
         return api.CreateContainerResponse(adjust=api.ContainerAdjustment(args=["x" * size[0]]))
 
     deferred = Deferred[api.StopContainerResponse]()
-    runtime = Runtime(plugin(create_container=create, stop_container=lambda *_: deferred))
+    made = plugin(create_container=create, stop_container=lambda *_: deferred)
+    made.answered = lambda context: told.append(context.status)  # type: ignore[method-assign]
+    runtime = Runtime(made)
     assert runtime.call("CreateContainer").code == Code.OK
     size[0] = ttrpc.MAX_LENGTH
     reply = runtime.call("CreateContainer")
     assert (reply.code, reply.message[:17]) == (Code.RESOURCE_EXHAUSTED, "CreateContainer: ")
     runtime.send("StopContainer")
     deferred.complete(api.StopContainerResponse(update=[api.ContainerUpdate(container_id="x" * size[0])]))
-    assert runtime.replies[-1].code == Code.RESOURCE_EXHAUSTED
     assert runtime.call("StartContainer").code == Code.OK
+    assert [reply.code for reply in runtime.replies] == told == [Code.OK, *[Code.RESOURCE_EXHAUSTED] * 2, Code.OK]
 
 
 # ---- answers that come later
@@ -178,6 +180,7 @@ def test_the_remaining_time_runs_out_by_the_clock() -> None:
     for timeout, due in ((0.1, 1000.05), (-1, 999.0)):
         assert Context("", timeout, runtime.clock, 1000.0).due == pytest.approx(due)
     earlier = Context("", 2.0, runtime.clock, 1000.0)
+    assert (earlier.status, earlier.size, earlier.is_heard) == (0, 0, True)
     for seconds, due in ((0.25, 1001.65), (0.25, 1001.4), (9.0, 1001.0)):
         earlier.be_due_earlier(seconds)
         assert earlier.due == pytest.approx(due)

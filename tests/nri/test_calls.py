@@ -49,7 +49,8 @@ def test_the_steps_of_the_handshake_take_any_time_in_either_order(steps: list[st
 
 
 def test_the_plugin_gets_configure_as_it_is_and_timeouts_that_it_does_not_tell_are_5_and_2_seconds() -> None:
-    for told, timeouts in (((7000, 1), (7.0, 1e-3)), ((0, 0), (5.0, 2.0)), ((0, -1), (5.0, 2.0))):
+    usual = 5.0, 2.0
+    for told, timeouts in (((7000, 1), (7.0, 1e-3)), ((1, 7000), (1e-3, 7.0)), ((0, -1), usual), ((-1, 0), usual)):
         seen: list[api.ConfigureRequest] = []
         request = api.ConfigureRequest(config="x", registration_timeout=told[0], request_timeout=told[1])
         runtime = Runtime(plugin(configure=lambda request, context, seen=seen: seen.append(request)))
@@ -101,10 +102,10 @@ def test_a_plugin_asks_to_be_kept_when_it_is_late_or_for_another_failure_policy(
 SAID = [
     (("containerd", "2.4.2+unknown", "v0.12.3"), (0, 12, 3)),
     (("cri-o", "1.40.0", "v0.13.0-rc.1"), (0, 13, 0)),
-    (("containerd", "v2.2.1", ""), (0, 11, 0)),
+    (("containerd", "v2.2.0", ""), (0, 11, 0)),
     (("containerd", "2.10.0", "(devel)"), (0, 11, 0)),
     (("containerd", "v2.1.5", ""), (0, 8, 0)),
-    (("cri-o", "1.36.3", ""), (0, 11, 0)),
+    (("cri-o", "1.36.0", ""), (0, 11, 0)),
     (("cri-o", "1.35.9", ""), (0, 8, 0)),
     (("somebody", "9.9.9", ""), (0, 8, 0)),
 ]
@@ -160,14 +161,16 @@ def test_parts_of_the_state_are_acknowledged_and_the_whole_is_given_to_the_plugi
 
 
 def test_parts_of_the_state_beyond_the_limit_are_an_error_and_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stub, "MAX_STATE", 1000)
+    part = state("x" * 400, more=True)
+    monkeypatch.setattr(stub, "MAX_STATE", 2 * part.ByteSize())
     seen: list[api.SynchronizeRequest] = []
     runtime = synchronizing(seen)
-    codes = [runtime.call("Synchronize", state("x" * 400, more=True)).code for _ in range(3)]
+    codes = [runtime.call("Synchronize", part).code for _ in range(3)]
     assert codes == [Code.OK, Code.OK, Code.RESOURCE_EXHAUSTED]
     assert (seen, runtime.stub.synchronized) == ([], False)
-    assert runtime.call("Synchronize", state("p1")).code == Code.OK
-    assert seen == [state("p1")]
+    for part in (state("p1", more=True), state("p2")):
+        assert runtime.call("Synchronize", part).code == Code.OK
+    assert seen == [state("p1", "p2")]
 
 
 # ---- events
@@ -263,6 +266,15 @@ def test_updates_go_out_in_as_many_calls_as_their_size_needs_in_their_order() ->
         assert [each for call in calls for each in call] == updates(*sizes)
         assert all(calls)
         assert 1 < len(calls) <= 2 + sum(sizes) * 2 // (3 * MIB)
+
+
+def test_a_call_has_as_many_updates_as_just_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    two = api.UpdateContainersRequest(update=updates(9, 9)).ByteSize()
+    for most, of_each_call in ((two, [2, 2]), (two - 1, [1] * 4)):
+        monkeypatch.setattr(stub, "UPDATES_PER_CALL", most)
+        runtime = Runtime()
+        runtime.stub.update_containers(updates(*[9] * 4))
+        assert [len(call) for call in asked(runtime)] == of_each_call
 
 
 def test_an_answer_to_updates_that_cannot_be_read_is_an_error_as_a_refusal_is_and_nobody_has_to_hear_of_it() -> None:

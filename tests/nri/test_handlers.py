@@ -30,6 +30,7 @@ WRONG = {
     "runPodSandbox": (of_one, NEVER.format("run_pod_sandbox")),
     "Start_Container": (of_one, NEVER.format("start_container")),
     "on_joined": (of_none, NEVER.format("on_join")),
+    "configure_my": (of_two, NEVER.format("configure")),
     "postStartContainer": (later, NEVER.format("post_start_container")),
     "create_container": (of_one, TWO),
     "start_container": (of_three, TWO),

@@ -86,8 +86,8 @@ def test_the_stubs_line_about_a_failed_handler_has_the_trace(caplog: pytest.LogC
     runtime.ask("StartContainer", metadata={"traceparent": PARENT})
     runtime.ask("StartContainer")
     told, untold = caplog.records
-    assert PlainFormatter(head=False).format(told).startswith(f"trace_id={TRACE} StartContainer: ")
-    assert PlainFormatter(head=False).format(untold).startswith("StartContainer: ")
+    assert PlainFormatter(0, head=False).format(told).startswith(f"trace_id={TRACE} StartContainer: ")
+    assert PlainFormatter(0, head=False).format(untold).startswith("StartContainer: ")
 
 
 @pytest.mark.parametrize(("flavour", "validates"), [("containerd/1.7.35", False), ("containerd/2.4.2", True)])

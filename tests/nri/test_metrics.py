@@ -58,11 +58,9 @@ class Client:
 
 
 class Adjusting(Plugin):
-    def create_container(
-        self, request: api.CreateContainerRequest, context: Context
-    ) -> api.CreateContainerResponse | None:
+    def create_container(self, request: api.CreateContainerRequest, context: Context) -> api.CreateContainerResponse:
         if request.container.name == "plain":
-            return None
+            return api.CreateContainerResponse(adjust=api.ContainerAdjustment())
         response = api.CreateContainerResponse(update=[api.ContainerUpdate(container_id=id_) for id_ in ("a", "b")])
         response.adjust.env.add(key="A", value="1")
         return response
@@ -154,6 +152,7 @@ def test_a_plugin_is_healthy_unless_a_call_waits_beyond_its_deadline(counted: Me
     call, other = (Context(name, 2.0, lambda: clock.now, 0.0) for name in ("StartContainer", "CreateContainer"))
     counted.called(call)
     counted.called(other)
+    clock.now = 2.0
     assert client.get("/healthz") == (200, "ok\n")
     clock.now = 2.1
     assert client.get("/healthz") == (503, "no answer within the deadline: CreateContainer, StartContainer\n")
@@ -167,7 +166,7 @@ def test_a_plugin_is_healthy_unless_a_call_waits_beyond_its_deadline(counted: Me
         ("CreateContainer",): 2.1,
     }
     assert client.samples("nri_plugin_adjustments_total", plugin="10-counted") == {}, "the runtime takes none"
-    clock.now, other.status = 1.0, 99
+    clock.now, other.status = 2.0, 99
     counted.answered(other, None)
     assert ("unknown_code", "CreateContainer", "error") in client.samples(
         "nri_plugin_invocations_total", plugin="10-counted"
@@ -206,9 +205,23 @@ def test_a_client_that_goes_away_disturbs_nobody(
     with caplog.at_level(logging.DEBUG, "nri.metrics"):
         with socket.create_connection(("127.0.0.1", counted.port), timeout=LIMIT) as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # its end is a reset
-        until(lambda: "a client of the metrics has gone" in caplog.text, "the client's end is logged")
-    assert Client(counted.port).get("/healthz") == (200, "ok\n")
+        until(lambda: "ConnectionResetError" in caplog.text, "the client's end is logged")
+        assert Client(counted.port).get("/healthz") == (200, "ok\n")
+    assert '"GET /healthz HTTP/1.1" 200' in caplog.text
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_client_that_is_silent_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "CLIENT_TIMEOUT", 0.01)
+    try:
+        made = Metrics("[::1]:0", "10-silent")
+    except NRIError as error:
+        pytest.skip(f"this machine has no IPv6: {error}")
+    try:
+        with socket.create_connection(("::1", made.port), timeout=LIMIT) as client:
+            assert client.recv(1) == b""
+    finally:
+        made.close()
 
 
 def test_without_a_descriptor_for_one_more_client_the_thread_rests(

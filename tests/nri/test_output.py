@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import socket
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -17,7 +19,7 @@ from ..rig.embedded import patient
 from ..rig.interpreter import FIRST_LINE
 from ..rig.listeners import Receiver
 from ..rig.programs import Programs
-from ..rig.waiting import LIMIT
+from ..rig.waiting import LIMIT, limit
 
 PLUGIN = """{first_line}
 import logging, subprocess, sys
@@ -29,7 +31,7 @@ from nri import Plugin, output_to_syslog, run, serve
 
 class Loud(Plugin):
     {coroutine}def create_container(self, request, context):
-        print("it starts", end="")
+        print("it starts", sys.stdout.fileno(), sys.stderr.fileno(), end="")
         print(" now: ä")
         logging.getLogger("own").warning("be careful")
         subprocess.run(["true"], stdout=sys.stdout, stderr=sys.stderr, check=True)
@@ -42,16 +44,18 @@ class Loud(Plugin):
 {run}
 raise RuntimeError("a bug at the end")
 """
-RUN = "run(Loud())"
-SERVE = "import asyncio\noutput_to_syslog()\nasyncio.run(serve(Loud()))"
+RUN = "run(Loud(), 'own', '11')"
+SERVE = "import asyncio\noutput_to_syslog('own', '11')\nasyncio.run(serve(Loud()))"
+HANDLERS = "logging.basicConfig(level='INFO', handlers=[logging.StreamHandler(), logging.FileHandler('{log}')])"
 
 
 @pytest.mark.parametrize("run", [RUN, SERVE], ids=["run", "serve"])
-@pytest.mark.parametrize("before", few(["", "logging.basicConfig(level='INFO')"], 1), ids=few(["", "basicConfig"], 1))
+@pytest.mark.parametrize("before", few(["", HANDLERS], 1), ids=few(["", "basicConfig"], 1))
 def test_what_it_prints_logs_and_fails_with_reaches_syslog(
     tmp_path: Path, receiver: Receiver, run: str, before: str
 ) -> None:
-    words = {"first_line": FIRST_LINE, "syslog": str(receiver.path), "before": before, "run": run}
+    log = tmp_path / "own.log"
+    words = {"first_line": FIRST_LINE, "syslog": str(receiver.path), "before": before.format(log=log), "run": run}
     text = PLUGIN.format(coroutine="async " if run is SERVE else "", **words)
     plugin = Programs(tmp_path).write("loud", text)
     runtime = Runtime(patient())
@@ -59,11 +63,12 @@ def test_what_it_prints_logs_and_fails_with_reaches_syslog(
     runtime.event("CreateContainer", api.CreateContainerRequest())
     for one in runtime.plugins:
         one.close("the runtime ends") if one.process is None else one._trunk.close()
-    tag = "10-loud["
+    tag = "11-own["
     assert receiver.until("it starts").startswith(f"<30>{tag}")
-    assert receiver.until("it starts").endswith("]: it starts now: ä")
+    assert receiver.until("it starts").endswith("]: it starts 1 2 now: ä")
     for text in ("be careful", "Traceback", "not on this node", "a bug at the end", "no end of a line"):
         assert receiver.until(text).startswith(f"<28>{tag}"), text
+    assert not before or "be careful" in log.read_text(), "a file stays one"
     runtime.stop()
 
 
@@ -79,6 +84,20 @@ def test_lines_that_a_busy_syslog_did_not_take_follow_without_another_line(
         print(*range(most), sep="\n", file=output._stream(Syslog(str(short_path / "log"), "10-x"), logging.INFO, 1))
         for number in range(most):
             assert receiver.recv(100).endswith(f"]: {number}".encode())
+
+
+def test_a_syslog_that_takes_nothing_is_waited_for_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now=7.0)
+
+    def sleep(seconds: float) -> None:
+        clock.now += seconds
+
+    monkeypatch.setattr(output, "time", Mock(monotonic=lambda: clock.now, sleep=sleep))
+    syslog = Syslog(str(tmp_path / "nobody"), "10-x")
+    syslog.handle(logging.makeLogRecord({"msg": "unheard"}))
+    with limit("it is waited for without end"):
+        output._write_rest(syslog)
+    assert (syslog.pending, clock.now) == (1, pytest.approx(8.0, abs=2 * output.STEP))
 
 
 def test_a_line_without_an_end_is_a_record_when_it_is_long(receiver: Receiver) -> None:

@@ -10,12 +10,14 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from threading import Thread
+from unittest.mock import Mock
 
 import pytest
 
-from nri import Context, Identity, Plugin, api, connect, identity, launched, run, serve, session, transport
+from nri import Context, Identity, Plugin, api, connect, identity, launched, run, serve, serving, session, transport
 from nri.errors import NRIError, RegistrationError
 from nri.wire import Code, Reply, ttrpc
 from tests.rig import sockets
@@ -111,6 +113,17 @@ def test_a_runtime_that_cannot_be_reached_is_named_and_no_descriptor_is_left(
         assert open_descriptors() <= before
 
 
+def test_a_socket_is_reached_whose_path_is_longer_than_an_address(tmp_path: Path) -> None:
+    path = tmp_path / ("x" * 107) / "nri.sock"
+    path.parent.mkdir()
+    before = len(open_descriptors())
+    with socket.socket(socket.AF_UNIX) as listening:
+        bind(listening, path)
+        listening.listen()
+        os.close(connect(str(path), {}))
+    assert len(open_descriptors()) <= before
+
+
 def test_an_environment_that_names_no_socket_is_an_error_that_shows_it(tmp_path: Path) -> None:
     with (tmp_path / "file").open("w") as file:
         for number in ("", "three", "-1", "3.0", "987654", "99999999999999999999", str(file.fileno())):
@@ -159,6 +172,25 @@ def test_run_ends_with_ctrl_c(runtime: Scripted, capsys: pytest.CaptureFixture[s
     with pytest.raises(SystemExit, match="130"):
         served(plugin(configure=lambda *_: signal.raise_signal(signal.SIGINT)))
     assert capsys.readouterr().err == "interrupted\n"
+
+
+@hosted
+async def test_the_programs_arguments_say_who_a_plugin_is_and_where_its_runtime_is(
+    host: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["10-mine", "-name", "asked", "--idx", "07", "-socket", host.path])
+    ending = in_thread(partial(run, Plugin(), "mine", "10", "/nowhere"))
+    peer = await host.accept()
+    registration = api.RegisterPluginRequest.FromString((await peer.answer_next()).payload)
+    assert (registration.plugin_name, registration.plugin_idx) == ("asked", "07")
+    peer.close()
+    await ending
+    for words, code in ((["-h"], 0), (["--nam", "asked"], 2)):
+        with pytest.raises(SystemExit, match=str(code)):
+            run(Plugin(), words=words)
+    explained = capsys.readouterr().out
+    for option in ("-name( NAME)?, --name NAME", "-idx( NN)?, --idx NN", "-socket( PATH)?, --socket PATH"):
+        assert re.search(option, explained)
 
 
 def test_run_sends_an_answer_that_no_socket_buffer_holds(runtime: Scripted) -> None:
@@ -216,8 +248,11 @@ FRAME_CUT_SHORT, NO_FRAME = b"\0\0\0\1\0\0\0\x10half", b"\xff" * 8
 
 
 @hosted
-async def test_a_plugin_joins_again_until_it_is_refused(host: Host, caplog: pytest.LogCaptureFixture) -> None:
-    made = Told()
+async def test_a_plugin_joins_again_until_it_is_refused(
+    host: Host, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, waits = Told(), list[float]()
+    monkeypatch.setattr(serving, "time", Mock(sleep=waits.append))
     host.close()
     with logged("no runtime at") as has_said:
         task = joining_again(made, host)
@@ -230,6 +265,7 @@ async def test_a_plugin_joins_again_until_it_is_refused(host: Host, caplog: pyte
     (await host.accept()).close()  # before it has registered
     await (await host.accept()).answer_next(refusal="too many plugins")
     assert "refused plugin 10-mine: too many plugins" in await task
+    assert waits[0] == session.FIRST_WAIT
     *others, last_reason = made.told
     assert others == ["joined", "", "joined", "", "joined"]
     assert re.match("connection 4294967295: a frame of", last_reason)
@@ -328,7 +364,7 @@ def test_the_waits_between_attempts_grow_to_two_seconds_and_each_reason_is_told_
 
 
 PROGRAM = """\
-import asyncio, sys
+import asyncio, signal, sys
 sys.path.insert(0, {root!r})
 from nri import Plugin, run, serve
 class Mine(Plugin):
@@ -338,7 +374,7 @@ class Mine(Plugin):
 async def serve_two():
     await asyncio.gather(*(serve(Mine(), name, "10", {path!r}, reconnect=True) for name in "ab"))
 {serves}
-print("returned")
+print("returned", signal.getsignal(signal.SIGTERM).name)
 """
 RUN = 'run(Mine(), "mine", "10", {path!r}, [], reconnect=True)'
 
@@ -353,8 +389,8 @@ async def test_sigterm_ends_a_plugin_that_serves_or_waits(host: Host, define: st
     program = PROGRAM.format(root=str(ROOT), path=host.path, define=define, serves=serves.format(path=host.path))
     words = [sys.executable, "-I", "-c", program]
     for until, last in (
-        ("joined\n", "left for SIGTERM\n" * plugins + "returned\n"),
-        ("trying to join\n", "returned\n"),
+        ("joined\n", "left for SIGTERM\n" * plugins + "returned SIG_DFL\n"),
+        ("trying to join\n", "returned SIG_DFL\n"),
     ):
         child = await asyncio.create_subprocess_exec(*words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         assert child.stdout is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import inspect
 import re
@@ -10,7 +11,6 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
-from math import inf
 from typing import Any
 
 import pytest
@@ -102,7 +102,7 @@ async def test_a_handler_that_holds_the_loop_up_is_named(
     async def at_once(*_: object) -> None:
         pass
 
-    for handler, limit in ((at_once, 0), (lambda *_: None, 0), (at_once, inf)):
+    for handler, limit in ((at_once, 0), (lambda *_: None, 0), (at_once, LIMIT)):
         monkeypatch.setattr(asynchronous, "BLOCKED", limit)
         caplog.clear()
         async with host.joined(plugin(start_container=handler)) as peer:
@@ -136,6 +136,26 @@ async def test_a_late_coroutine_continues_and_is_cancelled_at_the_end(host: Host
 
 
 @hosted
+async def test_a_coroutine_that_does_not_end_when_it_is_cancelled_is_left(
+    host: Host, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asynchronous, "GRACE", 0)
+    begun, gate = asyncio.Event(), asyncio.Event()
+
+    async def start(*_: object) -> None:
+        begun.set()
+        while not gate.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await gate.wait()
+
+    async with host.joined(plugin(start_container=start)) as peer:
+        peer.send("StartContainer")
+        await begun.wait()
+    assert "start_container still runs 0 s after it was cancelled: it is left" in caplog.messages
+    gate.set()
+
+
+@hosted
 async def test_run_names_late_handlers_and_runs_coroutines(host: Host, caplog: pytest.LogCaptureFixture) -> None:
     async def stop(*_: object) -> api.StopContainerResponse:
         assert asyncio.current_task()
@@ -162,9 +182,13 @@ async def test_a_running_plugin_asks_for_updates_and_hears_what_failed(
         async with host.joined(made) as peer:
             await joined.wait()
             assert await awaited(made) == []
-            at_once = weakref.ref(made.update_containers([]))
+            at_once, answered = (made.update_containers(updates(*ids)) for ids in ("", "a"))
+            await peer.answer_updates()
+            assert await answered == []
+            refs = [weakref.ref(each) for each in (at_once, answered)]
+            del at_once, answered
             gc.collect()
-            assert at_once() is None, "it is not kept"
+            assert [ref() for ref in refs] == [None, None], "they are not kept"
             made.update_containers([]).then(lambda *_: 1 / 0)
             assert "the listener of an update has failed" in caplog.text
             in_coroutine = asyncio.ensure_future(awaited(made, "a", "b"))
@@ -189,10 +213,15 @@ async def test_a_running_plugin_asks_for_updates_and_hears_what_failed(
         with pytest.raises(NRIError, match="the connection with the runtime is lost"):
             await lost
     joined.clear()
-    async with host.joined(made, ("containerd", "v2.1.5", "")):
-        await joined.wait()
-        with pytest.raises(NRIError, match="may deadlock over updates"):
-            made.update_containers([])
+    serving = host.serve(made)
+    peer = await host.accept()
+    await peer.answer_next()
+    await peer.call("Synchronize")  # of a runtime that does not say which one it is
+    await joined.wait()
+    with pytest.raises(NRIError, match="may deadlock over updates"):
+        made.update_containers([])
+    peer.close()
+    await serving
 
 
 @hosted

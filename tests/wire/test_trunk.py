@@ -44,7 +44,7 @@ def answers(end: Connection) -> list[tuple[int, int, str]]:
 
 def test_both_ends_call_at_the_same_time_under_the_same_stream_id() -> None:
     ours, theirs = plugin(), end(RUNTIME_SERVICE)
-    assert ours.call("Runtime", "RegisterPlugin", b"who", 5) == theirs.call("Plugin", "Configure", b"") == 1
+    assert ours.call("Runtime", "RegisterPlugin", b"who", 5) == theirs.call("Plugin", "Configure", b"", -1) == 1
     assert list(ours.receive_data(theirs.data_to_send())) == [Request(1, "Plugin", "Configure", b"", None)]
     assert list(theirs.receive_data(ours.data_to_send())) == [Request(1, "Runtime", "RegisterPlugin", b"who", 5.0)]
     ours.respond(1, b"events")
@@ -62,7 +62,7 @@ PAYLOAD = bytes(range(251)) * (LONGEST // 251 + 1)
 """Its period divides no buffer's size: each byte tells where it belongs."""
 
 
-@pytest.mark.parametrize("piece", [4095, 65536, 8 << 20])
+@pytest.mark.parametrize("piece", [4095, 2_099_219, 8 << 20], ids=["small", "one cuts the last header", "whole"])
 def test_the_longest_frames_and_messages_are_read_however_they_are_cut_and_are_not_kept(piece: int) -> None:
     wanted = [(number, PAYLOAD[:size]) for number, size in enumerate((4096, 0, LONGEST + 10, 3))]
     messages = message_of(1, Type.RESPONSE, PAYLOAD[:LONGEST]) + message_of(9, Type.REQUEST, b"next")
@@ -100,12 +100,12 @@ def test_unknown_connections_and_fields_are_skipped_and_stream_ids_may_leave_gap
     assert found == [(1, "m"), (7, ""), (0xFFFFFFFF, "")]
 
 
-@pytest.mark.parametrize("size", [65536, LONGEST + 10])
-def test_an_oversized_request_is_answered_and_the_connection_lives_on(size: int) -> None:
+@pytest.mark.parametrize(("first", "size"), [(0, 65536), (0, LONGEST + 10), (9, LONGEST + 10)])
+def test_an_oversized_request_is_answered_and_the_connection_lives_on(first: int, size: int) -> None:
     message = struct.pack(">IIBB", LONGEST + 1, 1, Type.REQUEST, 0) + bytes(LONGEST + 1)
     message += message_of(3, Type.REQUEST, b"")
     ours = plugin()
-    frames = [frame(PLUGIN_SERVICE, piece) for piece in pieces(message, size)]
+    frames = [frame(PLUGIN_SERVICE, piece) for piece in (message[:first], *pieces(message[first:], size))]
     assert [event.stream_id for each in frames for event in ours.receive_data(each)] == [3]
     assert answers(ours) == [(1, Code.RESOURCE_EXHAUSTED, f"a message beyond {LONGEST} bytes")]
 

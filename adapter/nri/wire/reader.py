@@ -17,7 +17,7 @@ class Reader:
         self._length, self._longest = length, longest
         self._rest = bytearray()
         """The beginning of a unit."""
-        self._wanted = 0
+        self._wanted = self._size
         """How long the rest must become before there is something to read in it."""
         self._discard = 0
         """The bytes of a body beyond the maximum that have not come yet."""
@@ -34,7 +34,7 @@ class Reader:
                 return []
             data = bytes(self._rest)
             self._rest.clear()
-            self._wanted = 0
+            self._wanted = self._size
         found: list[Unit] = []
         start, size = 0, len(data)
         while (body := start + self._size) <= size:
@@ -49,6 +49,5 @@ class Reader:
             else:
                 found.append((header, data[body:end]))
             start = end
-        if start < size:
-            self._rest += data[start:]
+        self._rest += data[start:]
         return found
