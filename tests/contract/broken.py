@@ -13,7 +13,7 @@ RUNTIMES = list(FLAVOURS) if CI else ["cri-o/1.34.0"]
 WITH_0_11, WITH_CRIO = "containerd/2.2.1", "cri-o/1.36.3"
 
 SOUND = """
-seen, stopped = set(), set()
+joined, seen, stopped = set(), set(), set()
 def told(request):
     return events.CALLS[request.method].request.FromString(request.payload)
 def die():
@@ -23,6 +23,9 @@ def answer(plugin, request):
     if method == "StateChange":
         method = events.BY_EVENT[message.event].method
     container, pod = getattr(message, "container", None), getattr(message, "pod", None)
+    joined.add(method)
+    if pod and not {{"Configure", "Synchronize"}} <= joined:
+        die()
 {breaks}
     if method == "Configure":
         return api.ConfigureResponse(events=0x7FF).SerializeToString()
@@ -48,16 +51,19 @@ BROKEN = {
     "synchronizes-in-parts": 'if method == "Synchronize": return b""',
     "answers-events": 'if method == "StartContainer": die()',
     "unknown-call": 'if message is None: raise CallError(2, "what?")',
-    "unknown-fields": 'if b"\\xc2\\x3e" in request.payload: raise CallError(13, "what?")',
-    "sparse-messages": 'if container and not container.linux.HasField("resources"): die()',
-    "extreme-values": "if container and container.linux.resources.memory.limit.value == 2**63 - 1: die()",
+    "unknown-fields": 'if request.payload.count(b"\\xc2\\x3e\\x03new") == 3: raise CallError(13, "what?")',
+    "sparse-messages": """
+        if container and container.name and container.HasField("linux") and not container.linux.HasField("resources"):
+            die()""",
+    "extreme-values": """
+        if method == "UpdateContainer" and message.linux_resources.memory.limit.value == 2**63 - 1: die()""",
     "large-message": 'if method == "CreateContainer" and len(request.payload) > 3 << 20: die()',
     "failed-create": """
         if method == "StartContainer": seen.add(container.id)
         if method == "RemoveContainer" and pod.uid and container.id != "unknown" and container.id not in seen: die()""",
     "stop-after-pod": """
         if method == "StopPodSandbox": stopped.add(pod.id)
-        if method == "StopContainer" and pod.id in stopped: die()""",
+        if method == "StopContainer" and pod.id in stopped and pod.HasField("linux") and not pod.name: die()""",
     "repeated-stop": """
         if method == "StopPodSandbox":
             if pod.id in stopped: die()
@@ -66,10 +72,10 @@ BROKEN = {
         if method == "CreateContainer": seen.add(container.id)
         if method == "RemoveContainer" and container.id not in seen: die()""",
     "interleaved-containers": """
-        if method == "StartContainer":
-            if seen - {container.id}: die()
-            seen.add(container.id)
-        if method == "StopContainer": seen.discard(container.id)""",
+        if method in ("RunPodSandbox", "StartContainer"): seen.add(container.id if container else pod.id)
+        if len(seen) > 2: stopped.add(pod.id)
+        if method == "StopContainer": seen.discard(container.id)
+        if method == "RemovePodSandbox" and pod.id in stopped: die()""",
     "merges": ADJUST.format(TWICE),
     "crashes-no-runtime": ADJUST.format(SYSCTL),
     "changes-are-applied": ADJUST.format(

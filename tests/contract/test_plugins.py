@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from nri import Context, Plugin, api
-from nri.testing import FLAVOURS
+from nri.testing import FLAVOURS, runtime
 from nri.testing.contract import External, Launched, Report, Result, Running, ending, judge, starts
 from nri.testing.launch import PluginFile
 from nri.testing.node import Node
@@ -97,7 +97,7 @@ def test_a_plugin_may_wait_for_the_socket(plugins: Plugins, monkeypatch: pytest.
 
         @contextmanager
         def told(path: Path) -> Iterator[socket.socket]:
-            with starts.listening(path) as listener:
+            with runtime.listening(path) as listener:
                 there.put()
                 yield listener
 
@@ -127,15 +127,18 @@ class Injector(Plugin):
 
 @pytest.mark.ci
 @pytest.mark.parametrize("nri_runtime", ["cri-o/1.34.0", NEWEST], indirect=True)
-def test_the_fixture_judges_a_class_and_a_file(nri_runtime: Node, tmp_path: Path) -> None:
+def test_the_fixture_judges_a_class_and_a_file(
+    nri_runtime: Node, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     nri_runtime.played = patient(nri_runtime.flavour)
     assert nri_runtime.contract(Injector).failures == []
     with pytest.raises(TypeError, match="not an instance"):
         nri_runtime.contract(Injector())  # type: ignore[arg-type]
     path = tmp_path / "20-file.py"
-    path.write_text("import nri\nclass Mine(nri.Plugin): pass\nnri.run(Mine())\n")
+    path.write_text("import nri\nclass Mine(nri.Plugin): pass\nprint('here')\nnri.run(Mine())\n")
     report = nri_runtime.contract(path)
     assert (report.plugin, report.failures, report.flavour.nri) == ("20-file", [], nri_runtime.played.nri)
+    assert "here\n" in capfd.readouterr().err
 
 
 def test_a_plugin_that_starts_but_once_or_never_connects_does_not_register(plugins: Plugins) -> None:

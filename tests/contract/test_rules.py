@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from contextlib import closing
 from dataclasses import replace
@@ -13,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from nri.testing import FLAVOURS
-from nri.testing.contract import RULES, Launched, Result, ending, joining, judge, watched
+from nri.testing.contract import RULES, Launched, Result, ending, joining, judge, requests, watched
 from nri.testing.contract.requests import pod_life
 from nri.wire import Request
 from tests.rig.brief import few
@@ -51,6 +52,7 @@ def test_a_plugin_that_breaks_one_rule_is_named_by_that_rule_alone(plugins: Plug
     for said in (rule, f"sent: {failure.sent}", f"came: {failure.came}", failure.rule.source):
         assert said in str(raised.value)
         assert said in repr(report.failures)
+    assert raised.traceback[-1].ishidden(raised)
 
 
 LINUX = "api.ContainerAdjustment(linux=api.LinuxContainerAdjustment({}))"
@@ -116,14 +118,17 @@ def test_a_refusal_is_no_failure(plugins: Plugins) -> None:
 def test_a_validator_is_asked(plugins: Plugins) -> None:
     configure = 'if method == "Configure": return api.ConfigureResponse(events=0x2008).SerializeToString()'
     assert named(judged(plugins, sound(configure))) == []
-    dies = f'{configure}\nif method == "ValidateContainerAdjustment" and message.plugins[0].name == "a": die()'
+    its = 'message.plugins[0].index == "10" and message.plugins[0].name == "a"'
+    dies = f'{configure}\nif method == "ValidateContainerAdjustment" and {its}: die()'
     failure = judged(plugins, sound(dies)).failures[0]
     assert (failure.rule.name, failure.sent[:27]) == ("answers-events", "ValidateContainerAdjustment")
-    dies_of_update = f"""{configure}
+    dies_of_answer = f"""{configure}
 if method == "CreateContainer":
-    return api.CreateContainerResponse(update=[api.ContainerUpdate(container_id="x")]).SerializeToString()
-if method == "ValidateContainerAdjustment" and message.plugins[0].name == "a" and message.update: die()"""
-    assert named(judged(plugins, sound(dies_of_update))) == ["answers-events"]
+    adjust = api.ContainerAdjustment(args=["x"])
+    update = api.ContainerUpdate(container_id="x")
+    return api.CreateContainerResponse(adjust=adjust, update=[update]).SerializeToString()
+if method == "ValidateContainerAdjustment" and message.adjust.args and message.update: die()"""
+    assert named(judged(plugins, sound(dies_of_answer))) == ["answers-events"]
 
 
 VALIDATES = """
@@ -138,8 +143,14 @@ VALIDATES = """
         ("container.id or die()", []),
         ("die()", ["answers-events"]),
         ("raise CallError(12, 'no such method')", ["answers-events"]),
-        ("container.linux.resources.memory.limit.value == 2**63 - 1 and die()", ["extreme-values"]),
-        ("'a\\r\\n\\tb' in container.args and die()", ["extreme-values"]),
+        (
+            "container.linux.resources.memory.limit.value == container.linux.resources.pids.limit == 2**63 - 1"
+            " and die()",
+            ["extreme-values"],
+        ),
+        ("container.id == 'zero' and not container.linux.resources.memory.limit.value and die()", ["extreme-values"]),
+        ("'a\\r\\n\\tb' in container.args and 'lines=a\\r\\n\\tb' in container.env and die()", ["extreme-values"]),
+        ("'a\\r\\n\\tb' == pod.labels['lines'] == container.annotations['lines'] and die()", ["extreme-values"]),
         ("len(request.payload) > 3 << 20 and die()", ["large-message"]),
     ],
 )
@@ -152,6 +163,21 @@ def test_a_plugin_that_is_subscribed_to_no_event_of_the_pod_is_not_judged_by_its
     life = [call for call in pod_life(patient()) if call[0] != "UpdatePodSandbox"]
     report = judge(Launched(plugins.file(plugins.write("10-a", sound(configure)))), patient(), life)
     assert (named(report), of(report, "answers-events").result) == ([], Result.DOES_NOT_APPLY)
+
+
+def test_a_pod_is_updated_while_its_container_runs_if_the_runtime_updates_pods() -> None:
+    updates = ["UpdatePodSandbox", "PostUpdatePodSandbox"]
+    new, old = ([*dict(pod_life(FLAVOURS[name]))] for name in (NEWEST, "containerd/2.0.14"))
+    assert [method for method in new if method not in updates] == old
+    assert new[new.index("StopContainer") - 2 : new.index("StopContainer")] == updates
+    assert not [one for _, one in pod_life(FLAVOURS[NEWEST]) if re.search(r"\bpid: |/proc/\d", str(one))]
+
+
+def test_the_parts_of_a_full_node_are_all_its_pods_and_containers() -> None:
+    parts = requests.full_node()
+    assert [pod.id for part in parts for pod in part.pods] == [f"pod-{n}" for n in range(requests.PODS)]
+    assert len({one.id for part in parts for one in part.containers}) == requests.CONTAINERS
+    assert {len(part.pods) + len(part.containers) for part in parts} == {requests.PER_PART}
 
 
 def test_a_plugin_that_is_not_told_of_the_end_of_pods_is_not_judged_by_it(plugins: Plugins) -> None:
@@ -187,13 +213,17 @@ def test_notes_fail_no_test(plugins: Plugins) -> None:
 # ---- time, and the end
 
 
-def test_a_plugin_that_does_not_register_is_named(plugins: Plugins) -> None:
+def test_a_plugin_that_does_not_register_is_named(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
     report = judged(plugins, sound(run="sys.exit(5)"))
     assert named(report) == ["registers"]
     assert report.failures[0].came == "the plugin has ended with exit code 5"
     assert of(report, "answers-in-time").came == "the plugin has not joined the runtime"
     late = replace(patient(), registration_timeout=0.01)
-    assert named(judged(plugins, sound(run="signal.pause()"), late)) == ["registers"]
+    report = judged(plugins, sound(run="signal.pause()"), late)
+    assert (named(report), report.failures[0].came) == (["registers"], "no answer in 0.03 s")
+    monkeypatch.setattr(joining, "ends", lambda *_: False)  # it only closes the connection, as far as can be seen
+    report = judged(plugins, sound(run="sys.exit(5)"))
+    assert (named(report), report.failures[0].came) == (["registers"], "connection closed by the plugin")
 
 
 def test_a_plugin_that_registers_too_late_is_named(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:

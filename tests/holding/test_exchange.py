@@ -14,7 +14,7 @@ import pytest
 
 from nri.cgroup import start_time
 from nri.holding import evidence, exchange
-from nri.holding.evidence import FIFO, Waiting, boot
+from nri.holding.evidence import FIFO, Missing, NotHeld, Waiting, boot
 from nri.holding.exchange import Fifos
 
 from ..rig.processes import NO_PROCESS
@@ -117,14 +117,13 @@ def test_the_byte_of_a_start_of_crun_is_there_for_its_init_whenever_that_reads(
     crun.fifos.close()
 
 
-def test_an_exchange_is_in_place_while_the_init_waits_and_nothing_else_is_at_the_runtimes_path(
-    crun: Crun, tmp_path: Path
-) -> None:
+def test_an_exchange_is_in_place_while_the_init_waits_and_nothing_else_is_at_the_runtimes_path(crun: Crun) -> None:
     assert not crun.fifos.is_in_place()
     crun.fifos.exchange()
     assert crun.fifos.is_in_place()
-    os.mkfifo(tmp_path / "another")
-    (tmp_path / "another").rename(crun.path)
+    crun.path.symlink_to(crun.path.rename(crun.path.with_name("moved")))
+    assert not crun.fifos.is_in_place()
+    crun.path.unlink()
     assert not crun.fifos.is_in_place()
     crun.fifos.close()
 
@@ -134,6 +133,26 @@ def test_an_exchange_is_not_in_place_for_an_init_that_no_longer_waits(crun: Crun
     with open(os.devnull) as null:
         os.dup2(null.fileno(), crun.init)
     assert not crun.fifos.is_in_place()
+    crun.fifos.close()
+
+
+@pytest.mark.parametrize("missing", [Missing.NO_FIFO, Missing.NO_EXCHANGE])
+def test_an_exchange_that_fails_leaves_nothing(crun: Crun, monkeypatch: pytest.MonkeyPatch, missing: Missing) -> None:
+    """The `start` has removed the runtime's FIFO meanwhile, or the file system exchanges no files."""
+    mkfifo, is_started = os.mkfifo, missing is Missing.NO_FIFO
+
+    def late(name: str, mode: int, *, dir_fd: int) -> None:
+        mkfifo(name, mode, dir_fd=dir_fd)
+        if is_started:
+            crun.path.unlink()
+
+    monkeypatch.setattr(os, "mkfifo", late)
+    if not is_started:
+        monkeypatch.setattr(exchange, "_EXCHANGE", 1 << 20)  # a flag that the kernel does not know
+    with pytest.raises(NotHeld) as caught:
+        crun.fifos.exchange()
+    assert caught.value.missing is missing
+    assert os.listdir(crun.path.parent) == [FIFO] * (not is_started)
     crun.fifos.close()
 
 

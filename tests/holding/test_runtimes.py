@@ -222,6 +222,7 @@ def test_the_next_plugin_ends_what_is_left_of_a_plugin_and_its_keeper(
         gone(plugin)
     assert (container.state, start.is_alive()) == ("created", True)
     holds.end_left()
+    assert holds.keeper == 0
     assert (start.ended()[0] == 0) == (on_failure == "ignore")
     if on_failure == "ignore":
         container.until_run()
@@ -262,11 +263,12 @@ def test_a_bug_of_the_keeper_is_told_to_syslog(monkeypatch: pytest.MonkeyPatch, 
         def run(self) -> None:
             raise ZeroDivisionError("a bug")
 
-    told: list[str] = []
+    told: list[object] = []
+    monkeypatch.setattr(syslog, "openlog", lambda *by: told.append(by))
     monkeypatch.setattr(syslog, "syslog", lambda _, line: told.append(line))
     with pytest.raises(ZeroDivisionError):
         run_keeper(Broken(-1, str(tmp_path), os.getpid()))
-    assert told[-1] == "ZeroDivisionError: a bug"
+    assert (told[0], told[-1]) == (("nri-holds", syslog.LOG_PID), "ZeroDivisionError: a bug")
 
 
 def test_a_plugin_that_is_killed_before_it_has_read_of_the_end_does_not_end_the_keeper(

@@ -90,7 +90,7 @@ def created(nri_runtime: Node) -> Iterator[Callable[..., Created]]:
 
 
 def test_a_handler_answers_and_the_container_waits(nri_runtime: Node, created: Callable[..., Created]) -> None:
-    plugin = Holding()
+    plugin, before = Holding(), {*threading.enumerate()}
     nri_runtime.add(plugin)
     container, other = created(), created(id="other")
     assert not container.start().error
@@ -100,6 +100,7 @@ def test_a_handler_answers_and_the_container_waits(nri_runtime: Node, created: C
     assert plugin.held[1].let_go() is HoldEnd.LET_GO
     assert other.runs()
     assert (container.is_held, plugin.held[0].end) == (True, None)
+    assert all(thread.daemon for thread in {*threading.enumerate()} - before), "a program may end in spite of it"
     with pytest.raises(TimeoutError, match=f"^container {container.request.container.id} has not started in 0 s$"):
         container.runs(0)
     assert plugin.held[0].refuse() is HoldEnd.REFUSED
@@ -113,6 +114,7 @@ def test_a_block_has_the_hold_and_ends_it(nri_runtime: Node, created: Callable[.
     assert not container.start().error
     assert container.runs()
     assert container.runs(), "it can be asked again"
+    assert not container.is_held
     assert [hold.end for hold in plugin.held] == [HoldEnd.LET_GO]
 
 
@@ -144,6 +146,8 @@ def test_a_process_that_ends_as_it_starts_is_told(
     container.start()
     with pytest.raises(RuntimeError, match="the process of container c1 has ended"):
         container.runs()
+    container.close()
+    assert not container.directory.parent.exists()
 
 
 @pytest.mark.parametrize("on_failure", ["fail", "ignore"])
@@ -185,6 +189,7 @@ def test_a_launched_plugin_that_is_killed_leaves_its_containers_to_the_policy(
     container = created()
     assert not container.start().error
     assert container.is_held
+    assert (nri_runtime.socket.parent / "10-holding/holds").is_dir(), "its state is its own"
     assert plugin.process
     plugin.process.send_signal(signal.SIGKILL)
     assert container.runs() == (on_failure == "ignore")
@@ -342,6 +347,15 @@ def test_a_container_is_held_once(holds: Holds, created: Callable[..., Created],
     until(lambda: os.listdir(holds.directory) == [], "no record is left")
 
 
+def test_a_hold_whose_limit_is_over_is_told_to_whoever_asks_what_is_held(
+    holds: Holds, created: Callable[..., Created]
+) -> None:
+    container = created()
+    held = holds.hold(container.request.container, limit=0.1, on_failure="ignore", timeout=LIMIT)
+    until(lambda: holds.held() == [], "the end is told")
+    assert held.end is HoldEnd.LET_GO
+
+
 def test_what_another_program_holds_can_be_held_after_that(holds: Holds, created: Callable[..., Created]) -> None:
     container = created()
     aside = container.directory / evidence.ASIDE
@@ -362,7 +376,7 @@ def test_an_exchange_that_a_killed_keeper_has_only_begun_is_undone_by_the_next_o
     aside = container.directory / evidence.ASIDE
     aside.rename(container.directory / evidence.FIFO)
     os.mkfifo(aside)  # the keeper has made its own, and nothing more
-    holds.start(LIMIT)
+    holds.start_and_wait(LIMIT)
     container.start()
     assert container.runs()
     until(lambda: not aside.exists(), "nothing is left of the exchange")
@@ -398,6 +412,10 @@ def test_records_are_written_where_others_cannot_write(
     container = created()
     assert missing(holds, container.request.container) is Missing.NO_RECORD
     Path(holds.directory).chmod(0o755)
+    another = Path(holds.directory, f"{container.request.container.id}.hold")
+    another.touch()
+    assert missing(holds, container.request.container) is Missing.ALREADY_HELD
+    another.unlink()
     holds.hold(container.request.container, timeout=LIMIT)
     (record,) = Path(holds.directory).iterdir()
     assert stat.S_IMODE(record.stat().st_mode) == 0o600
@@ -412,6 +430,21 @@ def test_without_the_id_of_the_boot_no_container_is_held(
     monkeypatch.setattr(evidence, "boot", Mock(side_effect=PermissionError(errno.EACCES, "Permission denied")))
     with pytest.raises(NotHeld, match=f"{Missing.NO_RECORD.value}: .*Permission denied"):
         evidence.waiting(container.id, container.pid, container.linux.cgroups_path)
+
+
+def test_a_descriptor_that_is_closed_meanwhile_is_passed_over(
+    created: Callable[..., Created], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    container, readlink, closed = created(id="c"), os.readlink, iter([True])
+
+    def late(path: str) -> str:
+        if next(closed, False):
+            raise FileNotFoundError
+        return readlink(path)
+
+    monkeypatch.setattr(os, "readlink", late)
+    found = evidence.waiting("c", container.pid, container.request.container.linux.cgroups_path)
+    assert found.directory == str(container.directory)
 
 
 def test_a_descriptor_by_the_name_of_the_fifo_is_no_evidence_if_it_is_another_file(
@@ -449,7 +482,7 @@ def test_the_process_is_in_the_cgroup_of_the_container(seen: str, container: str
 def test_a_keeper_that_cannot_start_leaves_no_process(holds: Holds, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.executable", "/bin/false")
     container = api.Container(id="c1", pid=os.getpid())
-    for ask in (Holds.start, lambda holds: holds.hold(container, timeout=LIMIT)):
+    for ask in (Holds.start_and_wait, lambda holds: holds.hold(container, timeout=LIMIT)):
         with pytest.raises(NotHeld, match=Missing.NO_KEEPER.value):
             ask(holds)
         assert holds.keeper == 0
@@ -461,7 +494,7 @@ def test_a_keeper_that_was_killed_and_cannot_be_replaced_is_no_longer_listened_t
     holds: Holds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its socket would be readable for ever."""
-    holds.start()
+    holds.start_and_wait()
     os.kill(holds.keeper, signal.SIGKILL)
     monkeypatch.setattr("sys.executable", "/nowhere")
     assert select.select([holds], [], [], LIMIT)[0]
@@ -504,7 +537,7 @@ def test_a_keeper_that_does_not_answer_is_replaced_and_its_other_holds_stay_in_f
 
 
 def test_a_keeper_that_reads_nothing_blocks_nobody(holds: Holds, stopped: Stop) -> None:
-    holds.start(LIMIT)
+    holds.start_and_wait(LIMIT)
     stopped(holds.keeper)
     with limit("all requests are sent"):
         for number in range(MANY):
@@ -514,7 +547,7 @@ def test_a_keeper_that_reads_nothing_blocks_nobody(holds: Holds, stopped: Stop) 
 
 
 def test_a_plugin_that_reads_nothing_blocks_no_keeper(holds: Holds) -> None:
-    holds.start(LIMIT)
+    holds.start_and_wait(LIMIT)
     assert holds._keeper is not None
     request: dict[str, object] = {"do": HoldEnd.LET_GO.value, "id": "of no hold"}
     for _ in range(3 * MANY):  # requests that the keeper does not read would fill the socket as well
@@ -559,7 +592,7 @@ def test_a_keeper_without_enough_descriptors_ends_and_the_next_one_takes_over(
     with monkeypatch.context() as patch:
         patch.setattr(sys, "executable", str(narrow))
         with pytest.raises(NotHeld, match=Missing.NO_KEEPER.value):
-            holds.start(LIMIT)
+            holds.start_and_wait(LIMIT)
     assert "Too many open files" in capfd.readouterr().err
     assert [container.is_held for container in containers] == [True, True]
     assert [hold.let_go() for hold in held] == [HoldEnd.LET_GO] * 2
@@ -600,7 +633,7 @@ def test_a_container_that_a_slow_keeper_holds_for_nobody_is_let_go(
     holds: Holds, created: Callable[..., Created], stopped: Stop
 ) -> None:
     first, second = created(), created()
-    holds.start(LIMIT)
+    holds.start_and_wait(LIMIT)
     stopped(holds.keeper)
     with pytest.raises(NotHeld, match=Missing.NO_KEEPER.value):
         holds.hold(first.request.container, timeout=0)
@@ -615,7 +648,7 @@ def test_a_container_that_is_held_too_late_is_let_go_by_the_next_keeper(
 ) -> None:
     """The first one is killed before it reads that nobody waits for it."""
     container = created()
-    holds.start(LIMIT)
+    holds.start_and_wait(LIMIT)
     keeper = holds.keeper
     stopped(keeper)
     send = KeeperProcess.send
@@ -684,7 +717,7 @@ def test_the_socket_to_the_keeper_may_have_a_large_number(holds: Holds) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
     files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1024)]
     try:
-        holds.start(LIMIT)
+        holds.start_and_wait(LIMIT)
     finally:
         for file in files:
             os.close(file)

@@ -61,7 +61,7 @@ def test_a_keeper_that_was_closed_tells_the_loop_nothing_though_a_child_process_
     tmp_path: Path, loop: SteppedLoop
 ) -> None:
     holds = WatchedHolds(f"{tmp_path}/holds", loop, lambda: pytest.fail("it is looked at"))
-    holds.start()
+    holds.start_and_wait()
     copy = os.dup(holds.fileno())
     os.kill(holds.keeper, signal.SIGKILL)
     with limit("the keeper does not end"):

@@ -19,6 +19,7 @@ from v010_adapter.errors import ConfigError
 
 from ..rig.brief import few
 from ..rig.embedded import ROOT, WILLING, Plugins
+from ..rig.processes import open_descriptors
 from ..rig.simulation import GOLDEN, LIFE
 from ..rig.trunk import plugin
 
@@ -186,22 +187,29 @@ def test_a_plugin_that_is_refused_or_does_not_start_is_an_error(nri_runtime: Nod
         Node("runc/1")
 
 
-def test_a_file_is_launched_under_the_name_that_it_has(nri_runtime: Node, tmp_path: Path) -> None:
+def test_a_file_is_launched_under_the_name_that_it_has_and_what_it_prints_is_seen(
+    nri_runtime: Node, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     example = ROOT / "examples/nice.py"
     (tmp_path / "44-kind.py").symlink_to(example)
     for file, name in ((example, "10-nice"), (tmp_path / "44-kind.py", "44-kind")):
         assert nri_runtime.add(file).name == name
     assert nri_runtime.add(tmp_path / "44-kind.py", name="other", idx="20").name == "20-other"
+    (tmp_path / "says.py").write_text("import nri\nprint('here')\nnri.run(nri.Plugin())")
+    nri_runtime.add(tmp_path / "says.py")
+    assert "here\n" in capfd.readouterr().err, "at once: it may be killed"
 
 
 def test_an_instance_may_join_again_and_ends_with_the_runtime() -> None:
-    plugin = Sets()
+    plugin, before = Sets(), len(open_descriptors())
     with Node() as node:
         first = node.add(plugin, name="again", reconnect=True)
         node.lose()
         assert (first.closed, node.plugins) == ("the runtime has closed the connection", [])
         assert node.accept().name == first.name == "10-again"
         assert len(plugin.seen) == 2, "it is synchronized again"
+        node.socket.unlink()  # nobody needs it any more
         assert [one.name for one in enumerate_threads() if one.name == "again"] == ["again"]
     assert not [one.name for one in enumerate_threads() if one.name == "again"]
     assert not node.socket.parent.exists()
+    assert len(open_descriptors()) <= before

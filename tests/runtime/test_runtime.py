@@ -51,13 +51,13 @@ def test_a_plugin_gets_three_variables_its_socket_the_root_directory_and_nothing
     assert int(status["SigBlk"], 16) == 0, "the runtime blocks SIGINT at a launch"
 
 
-def test_configure_carries_the_drop_in_of_the_plugin_if_it_can_be_read(plugins: Plugins) -> None:
-    source = "raise NRIError(request.config)"
+def test_configure_carries_the_timeouts_and_the_drop_in_of_the_plugin_if_it_can_be_read(plugins: Plugins) -> None:
+    source = "raise NRIError(f'{request.config} {request.registration_timeout} {request.request_timeout}')"
     plugins.write("05-p", f"class Mine(Plugin):\n    def configure(self, request, context): {source}\nrun(Mine())")
-    for drop_in, got in (("06-p.conf", "NRIError"), ("p.conf", "p.conf"), ("05-p.conf", "05-p.conf")):
+    for drop_in, got in (("06-p.conf", ""), ("p.conf", "p.conf"), ("05-p.conf", "05-p.conf")):
         (plugins.config / drop_in).write_text(drop_in)
-        with pytest.raises(RegistrationError, match=f"^plugin 05-p failed to configure: {got}$"):
-            plugins.start()
+        with pytest.raises(RegistrationError, match=f"^plugin 05-p failed to configure: {got} 70000 80000$"):
+            plugins.start(Flavour(registration_timeout=70, request_timeout=80))
         assert [gone(plugin) for plugin in plugins.runtimes[-1].connected] == [True]
     (plugins.config / "05-p.conf").unlink()
     (plugins.config / "05-p.conf").mkdir()
@@ -154,12 +154,15 @@ def test_an_external_plugin_with_a_bad_name_gets_an_error(tmp_path: Path, name: 
         stub.register()
         with pytest.raises(RegistrationError, match=objection):
             runtime.accept(LIMIT)
+        assert runtime.plugins == []
         with pytest.raises(RegistrationError, match=objection):
             stub.receive_data(trunk.recv(1 << 16))
         trunk.setblocking(False)
         with pytest.raises(BlockingIOError):
             trunk.recv(1)
     assert not (tmp_path / "nri.sock").exists()
+    with pytest.raises(RegistrationError, match="the runtime does not listen"):
+        runtime.accept()
 
 
 def test_plugins_are_called_in_the_order_of_both_digits_and_then_as_they_came() -> None:

@@ -19,20 +19,26 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 class Fifos:
     """The FIFOs of a container, and its process, as descriptors: they lead to the same files whatever becomes of names.
 
-    `start` waits at `own` while the container is held, and the init at `runtimes`.
+    `start` waits at `own` while the container is held, and the init at `runtimes`. What is not open is None.
     """
+
+    own: int | None = None
+    runtimes: int | None = None
+    process: int | None = None
+    _written: int | None = None
+    _reader: int | None = None
+    _writer: int | None = None
 
     def __init__(self, init: Waiting) -> None:
         """Opens the container's directory and process. Raises OSError: the directory has gone, or one of NO_ROOM."""
         self.init = init
-        self.own = self.runtimes = self.process = self._written = self._reader = self._writer = -1
         self.directory = os.open(init.directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             with suppress(ProcessLookupError):
                 self.process = os.pidfd_open(init.pid)
-            if self.process >= 0 and not (start_time(init.pid) in {init.started, None} and boot() == init.boot):
+            if self.process is not None and not (start_time(init.pid) in {init.started, None} and boot() == init.boot):
                 os.close(self.process)  # another process has the pid; a start of None is unknown
-                self.process = -1
+                self.process = None
         except OSError:
             self.close()
             raise
@@ -40,9 +46,12 @@ class Fifos:
     @property
     def is_ended(self) -> bool:
         """Whether the init has ended."""
-        if self.process < 0:
-            return True
-        return bool(_events(self.process))
+        return self.process is None or bool(_events(self.process))
+
+    @property
+    def awaited_end(self) -> list[int]:
+        """What tells of the end of the init, empty if it has ended before."""
+        return [] if self.process is None else [self.process]
 
     @property
     def still_waits(self) -> bool:
@@ -52,7 +61,7 @@ class Fifos:
     def close(self) -> None:
         """Closes all descriptors."""
         for fd in (self.own, self.runtimes, self._written, self._reader, self._writer, self.directory, self.process):
-            if fd >= 0:
+            if fd is not None:
                 os.close(fd)
 
     def exchange(self) -> None:
@@ -72,7 +81,7 @@ class Fifos:
             raise NotHeld(Missing.NO_WRITE, str(error)) from None
         try:
             self.own = self._open(ASIDE)
-            self._rename(ASIDE, FIFO)
+            self._swap()
         except FileNotFoundError:  # `start` has removed the runtime's
             self._remove(ASIDE)
             raise NotHeld(Missing.NO_FIFO, f"process {self.init.pid}") from None
@@ -92,8 +101,10 @@ class Fifos:
 
     def is_in_place(self) -> bool:
         """Whether the FIFO at the runtime's path is ours, and the init still waits at the other one."""
+        if self.own is None:
+            return False
         try:
-            there, own = os.stat(FIFO, dir_fd=self.directory, follow_symlinks=False), os.fstat(self.own)
+            there, own = os.lstat(FIFO, dir_fd=self.directory), os.fstat(self.own)
         except OSError:
             return False
         return (there.st_dev, there.st_ino) == (own.st_dev, own.st_ino) and self.still_waits
@@ -107,7 +118,7 @@ class Fifos:
         """
         if self.init.writes:
             self._written = self._reopen(self.runtimes, os.O_WRONLY)  # fails without a reader
-            return self._written >= 0
+            return self._written is not None
         # An init of crun reads what is there as soon as it wakes: what has come for it must stay there at each moment.
         reader = os.open(f"/proc/self/fd/{self.runtimes}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         copies, copy = os.pipe()
@@ -123,8 +134,8 @@ class Fifos:
         Needs no descriptor, so it can always be done.
         """
         with suppress(OSError):
-            if self._is_runtimes(os.stat(ASIDE, dir_fd=self.directory, follow_symlinks=False)):
-                self._rename(ASIDE, FIFO)
+            if self._is_runtimes(os.lstat(ASIDE, dir_fd=self.directory)):
+                self._swap()
 
     def remove(self) -> None:
         """Removes what the exchange has left in the runtime's directory."""
@@ -134,10 +145,10 @@ class Fifos:
         """Ends a `start` of crun that waits for an init that has ended. One of runc sees the end by itself."""
         if not self.init.writes:
             self._remove(FIFO)  # a `start` to come finds none, and fails
-            if self._reader < 0 and self.runtimes >= 0:
-                os.close(self.runtimes)  # one descriptor is left then
-                self.runtimes = -1
-            if self._reader < 0:
+            if self._reader is None:
+                if self.runtimes is not None:
+                    os.close(self.runtimes)  # one descriptor is left then
+                    self.runtimes = None
                 self._reader = self._reopen(self.own, os.O_RDONLY)
 
     def pass_on(self) -> bool:
@@ -149,37 +160,42 @@ class Fifos:
         make it fail.
         """
         source, target = (self.runtimes, self.own) if self.init.writes else (self.own, self.runtimes)
-        if self.init.writes and self._writer < 0:
+        if self.init.writes and self._writer is None:
             self._writer = self._reopen(target, os.O_WRONLY)
-        if self._reader < 0 and (self._writer >= 0 or not self.init.writes):
+        if self._reader is None and (self._writer is not None or not self.init.writes):
             self._reader = self._reopen(source, os.O_RDONLY)
-        if self._reader < 0 or not _events(self._reader) & select.POLLIN:
+        if self._reader is None or not _events(self._reader) & select.POLLIN:
             return False
-        if self._writer < 0:
+        if self._writer is None:
             self._writer = self._reopen(target, os.O_WRONLY)
-        if self._writer >= 0:
-            with suppress(BrokenPipeError):  # who has waited there has ended
-                # In one step: if this process is killed, the byte is there or here.
-                os.splice(self._reader, self._writer, 16, flags=os.SPLICE_F_NONBLOCK)
-        return self._writer >= 0
+        if self._writer is None:
+            return False
+        with suppress(BrokenPipeError):  # who has waited there has ended
+            # In one step: if this process is killed, the byte is there or here.
+            os.splice(self._reader, self._writer, 16, flags=os.SPLICE_F_NONBLOCK)
+        return True
 
     @property
     def awaited(self) -> list[int]:
         """What tells that `pass_on` may do more: the end of the init, and a byte."""
-        if self._reader >= 0 and _events(self._reader):  # a writer has ended without a byte: it is ready for ever
+        if self._reader is not None and _events(self._reader):  # a writer has ended without a byte: ready for ever
             again = self._reopen(self._reader, os.O_RDONLY)
-            if again >= 0:
+            if again is not None:
                 os.close(self._reader)
                 self._reader = again
-        return [self.process, *([self._reader] if self._reader >= 0 and not _events(self._reader) else ())]
+        if self._reader is None or _events(self._reader):
+            return self.awaited_end
+        return [*self.awaited_end, self._reader]
 
-    def _reopen(self, fd: int, mode: int) -> int:
-        """Opens a FIFO; -1 if nobody has its other end, which a writer needs, or for want of room."""
+    def _reopen(self, fd: int | None, mode: int) -> int | None:
+        """Opens a FIFO; None if nobody has its other end, which a writer needs, or for want of room."""
+        if fd is None:
+            return None
         try:
-            return os.open(f"/proc/self/fd/{fd}", mode | os.O_NONBLOCK | os.O_CLOEXEC) if fd >= 0 else -1
+            return os.open(f"/proc/self/fd/{fd}", mode | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
             if error.errno in {errno.ENXIO, *NO_ROOM}:
-                return -1
+                return None
             raise
 
     def _open(self, name: str) -> int:
@@ -188,9 +204,9 @@ class Fifos:
     def _is_runtimes(self, its: os.stat_result) -> bool:
         return (its.st_dev, its.st_ino) == (self.init.device, self.init.inode)
 
-    def _rename(self, name: str, other: str) -> None:
-        """Exchanges two files of the runtime's directory in one step. Raises OSError if one of them does not exist."""
-        if _LIBC.renameat2(self.directory, name.encode(), self.directory, other.encode(), _EXCHANGE):
+    def _swap(self) -> None:
+        """Exchanges the two FIFOs in one step. Raises OSError if one of them does not exist."""
+        if _LIBC.renameat2(self.directory, ASIDE.encode(), self.directory, FIFO.encode(), _EXCHANGE):
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
 

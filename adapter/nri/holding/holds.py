@@ -130,7 +130,7 @@ class Holds:
         request = {"do": "hold", "id": container.id, "pid": pid, "cgroup": cgroup}
         request |= {"limit": limit, "at_end": at_end.value}
         with self._lock:
-            is_sent = (self._keeper or self.start(0)).send(request)
+            is_sent = (self._keeper or self.start()).send(request)
             try:
                 answer = self._answer(request, timeout)
             except BaseException:
@@ -171,14 +171,14 @@ class Holds:
         """
         with self._lock:
             if self._keeper is None and Records(self.directory).ids():
-                self.start()
+                self.start_and_wait()
                 self.close()
 
     def prepare(self) -> None:
         """Starts the keeper, unless it runs, without waiting for it. Raises NotHeld."""
         with self._lock:
             if self._keeper is None:
-                self.start(0)
+                self.start()
 
     def close(self) -> None:
         """Ends the keeper, once it has ended the holds by their `on_failure`."""
@@ -208,7 +208,7 @@ class Holds:
 
     def _ask(self, request: dict[str, object], timeout: float) -> dict[str, str]:
         """Asks for the end of a hold; returns the answer. Raises NotHeld if neither keeper answers; see `end`."""
-        keeper = self._keeper or self.start(0)
+        keeper = self._keeper or self.start()
         is_ready = self.keeper > 0
         keeper.send(request)
         try:
@@ -250,20 +250,21 @@ class Holds:
         if not keeper.pid:
             self.close()
             raise NotHeld(Missing.NO_KEEPER)
-        return self.start(0)
+        return self.start()
 
-    def start(self, wait: float = START) -> KeeperProcess:
-        """Starts a keeper, which takes over what an earlier one has left. Raises NotHeld.
+    def start_and_wait(self, wait: float = START) -> None:
+        """Starts a keeper, and waits until it has taken over what is left, at most `wait` seconds. Raises NotHeld."""
+        keeper = self.start()
+        if not (keeper.has_told(wait) and self._take(keeper.receive())):
+            self.close()
+            raise NotHeld(Missing.NO_KEEPER)
 
-        Waits until it has done so, for at most `wait` seconds. If that is 0, `look` and requests notice its start.
-        """
+    def start(self) -> KeeperProcess:
+        """Starts a keeper, which takes over what is left of an earlier one: `look` notices when. Raises NotHeld."""
         self.close()
         self._keeper = keeper = KeeperProcess(self.directory)
         for id_, how in self._wanted.items():
             keeper.end(id_, how)
-        if wait and not (keeper.has_told(wait) and self._take(keeper.receive())):
-            self.close()
-            raise NotHeld(Missing.NO_KEEPER)
         return keeper
 
 

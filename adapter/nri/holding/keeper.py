@@ -47,6 +47,10 @@ class HoldEnd(Enum):
 class Held:
     """The life of one hold."""
 
+    fds: list[int]
+    moment: float
+    """What it waits for, since it last went on."""
+
     def __init__(self, fifos: Fifos, until: float, at_end: HoldEnd, records: Records, record: int) -> None:
         """Takes the open FIFOs, the end of the hold on the monotonic clock, and what is done then."""
         self.id = fifos.init.id
@@ -55,8 +59,6 @@ class Held:
         """LET_GO or REFUSED, once it is decided."""
         self.end: HoldEnd | None = None
         """How the hold has ended. Passing on the byte of the start may take longer."""
-        self.fds: list[int] = []
-        self.moment = 0.0
         self._until = until
         self._fifos = fifos
         self._records, self._record = records, record
@@ -74,7 +76,7 @@ class Held:
         try:
             while self.wanted is None and not self._fifos.is_ended:
                 if time.monotonic() < self._until:
-                    yield [self._fifos.process], self._until
+                    yield self._fifos.awaited_end, self._until
                 else:
                     self.wanted = self.at_end
             yield from self._refuse() if self.wanted is HoldEnd.REFUSED else self._let_go()
@@ -101,11 +103,12 @@ class Held:
         if not self._fifos.still_waits:
             self.end = self._unheld()
             return
-        with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._fifos.process, signal.SIGKILL)
+        for process in self._fifos.awaited_end:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(process, signal.SIGKILL)
         self.end = HoldEnd.REFUSED
         while not self._fifos.is_ended:
-            yield [self._fifos.process], time.monotonic() + PAUSE
+            yield self._fifos.awaited_end, time.monotonic() + PAUSE
 
     def _unheld(self) -> HoldEnd:
         return HoldEnd.GONE if self._fifos.is_ended else HoldEnd.STARTED

@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from subprocess import PIPE, Popen
 from tempfile import mkdtemp
@@ -123,18 +124,10 @@ class Created:
 
     def _run_start(self) -> None:
         """Waits for the byte or the end of the process (runc libcontainer/container_linux.go, handleFifo)."""
-        process = -1
-        fifo = os.open(self._fifo, os.O_RDONLY | os.O_NONBLOCK)
-        try:
-            process = os.pidfd_open(self._process.pid)
-            select.select([fifo, process], [], [])
-            self._is_started = bool(os.read(fifo, 1))
-        except (BlockingIOError, ProcessLookupError):  # it has ended
-            pass
-        finally:
-            os.close(fifo)
-            if process >= 0:
-                os.close(process)
+        with FileIO(os.open(self._fifo, os.O_RDONLY | os.O_NONBLOCK)) as fifo, suppress(ProcessLookupError):
+            with FileIO(os.pidfd_open(self._process.pid)) as process:
+                select.select([fifo, process], [], [])
+            self._is_started = bool(fifo.read(1))  # None if the process has ended
         if self._is_started:
             with suppress(FileNotFoundError):
                 self._fifo.unlink()

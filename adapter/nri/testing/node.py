@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from subprocess import TimeoutExpired
 from threading import Thread
 from typing import Any, NamedTuple, cast
 
@@ -220,10 +219,8 @@ class InProcess:
         return None if self._thread.is_alive() else 0
 
     def wait(self, timeout: float | None = None) -> None:
-        """Waits for the plugin's end. Raises TimeoutExpired."""
+        """Waits for the plugin's end."""
         self._thread.join(timeout)
-        if self._thread.is_alive():
-            raise TimeoutExpired(self._thread.name, timeout or 0)
 
     def terminate(self) -> None:
         """Cancels the plugin, and waits for its end: a thread gets no signals."""

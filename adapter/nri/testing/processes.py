@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nri.testing.plugin import Plugin
@@ -42,9 +42,10 @@ class Meter:
     def look(self) -> None:
         """Reads the processes as they are now."""
         for name, now in self._now():
-            before = self.usage.get(name, Usage(0, 0, 0))
-            cpu = max(before.cpu, now.cpu - self._before[name])
-            self.usage[name] = Usage(max(before.processes, now.processes), cpu, max(before.memory, now.memory))
+            cpu = now.cpu - self._before[name]
+            before = self.usage.get(name, replace(now, cpu=cpu))
+            most = max(before.processes, now.processes)
+            self.usage[name] = Usage(most, max(before.cpu, cpu), max(before.memory, now.memory))
 
     def _now(self) -> list[tuple[str, Usage]]:
         stats = _stats() if self._pids else {}

@@ -17,7 +17,7 @@ from nri import api
 from nri.cgroup import find_pid
 from nri.holding import evidence
 from nri.holding.evidence import Missing, NotHeld
-from nri.holding.holds import START, Hold, Holds, KeeperProcess, OnFailure
+from nri.holding.holds import Hold, Holds, KeeperProcess, OnFailure
 from nri.holding.keeper import HoldEnd
 from v010_adapter.base.loop import Loop
 from v010_adapter.errors import ConfigError
@@ -71,9 +71,9 @@ class WatchedHolds(Holds):
         super().__init__(directory)
         self._loop, self._on_told = loop, on_told
 
-    def start(self, wait: float = START) -> KeeperProcess:
+    def start(self) -> KeeperProcess:
         """Starts a keeper."""
-        keeper = super().start(wait)
+        keeper = super().start()
         self._loop.watch(keeper.socket.fileno(), self._on_told)
         return keeper
 

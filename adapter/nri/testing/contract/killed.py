@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+from contextlib import suppress
 
 from nri.errors import NRIError
 from nri.testing.contract.starts import Bench
@@ -16,11 +17,8 @@ def main() -> None:
     """Takes the pickled plugin of stdin into service under the runtime that follows it, and prints its pid."""
     source, flavour = pickle.load(sys.stdin.buffer)  # noqa: S301 - `ending` has made it
     bench = Bench(source=source, flavour=flavour, life=[])
-    try:
-        with bench.joined_start() as start:
-            process = start.plugin.process
-            sys.stdout.write(f"{process.pid if process else ''}\n")
-            sys.stdout.flush()
-            sys.stdin.read()  # until it is killed; if its parent ends before, the plugin is ended
-    except NRIError:
-        sys.exit(1)
+    with suppress(NRIError), bench.joined_start() as start:
+        process = start.plugin.process
+        sys.stdout.write(f"{process.pid if process else ''}\n")
+        sys.stdout.flush()
+        sys.stdin.read()  # until it is killed; if its parent ends before, the plugin is ended

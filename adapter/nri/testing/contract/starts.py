@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, Protocol
 from google.protobuf.message import Message
 
 from nri import api
-from nri.address import address
 from nri.testing.contract.watched import Record, Watched
 from nri.testing.flavour import Flavour
 from nri.testing.launch import PluginFile, kill_group, spawn, undisturbed
 from nri.testing.plugin import Late, Lost
+from nri.testing.runtime import listening
 
 GRACE = 12.0
 """Seconds for a plugin to end after SIGTERM. The adapter takes up to 10."""
@@ -32,7 +32,7 @@ class Running(Protocol):
         """Returns None while the plugin runs."""
 
     def wait(self, timeout: float | None = None) -> Any:
-        """Waits for its end. Raises TimeoutExpired."""
+        """Waits for its end, at most so many seconds. May raise TimeoutExpired if it has not ended."""
 
     def terminate(self) -> None:
         """Asks the plugin to end."""
@@ -147,19 +147,6 @@ class Bench(Record):
         """Starts the plugin and takes it into service; yields the plugin."""
         with self.joined_start() as start:
             yield start.plugin
-
-
-@contextmanager
-def listening(path: Path) -> Iterator[socket.socket]:
-    """Listens on a path; removes the socket at the end. Raises OSError."""
-    with socket.socket(socket.AF_UNIX) as listener:
-        with address(str(path)) as short:
-            listener.bind(short)
-        listener.listen()
-        try:
-            yield listener
-        finally:
-            path.unlink(missing_ok=True)
 
 
 def accepted(listener: socket.socket, process: Running, timeout: float) -> socket.socket | None:
