@@ -517,7 +517,7 @@ def test_a_keeper_that_does_not_answer_is_replaced_and_its_other_holds_stay_in_f
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("nri.holding.holds.NEXT", LIMIT)
+    monkeypatch.setattr(holds_module, "NEXT", LIMIT)
     containers = [created(id=id_) for id_ in ("let-go", "held", "short")]
     for container, seconds in zip(containers, (90, 90, 0.2), strict=True):
         holds.hold(container.request.container, limit=seconds, timeout=LIMIT)
@@ -526,7 +526,7 @@ def test_a_keeper_that_does_not_answer_is_replaced_and_its_other_holds_stay_in_f
     held = {hold.id: hold for hold in holds.held()}
     keeper = holds.keeper
     stopped(keeper)
-    assert held["let-go"].let_go() is HoldEnd.LET_GO
+    assert holds.end(held["let-go"], HoldEnd.LET_GO, timeout=0) is HoldEnd.LET_GO
     gone(keeper)
     assert f"the keeper of holds, process {keeper}, does not answer: it is killed" in caplog.messages
     assert first.runs()
@@ -607,9 +607,10 @@ def test_a_keeper_that_does_not_answer_and_cannot_be_killed_is_asked_again_later
     keeper = holds.keeper
     stopped(keeper)
     with monkeypatch.context() as patch:
+        patch.setattr(holds_module, "NEXT", 0.01)
         patch.setattr(os, "pidfd_open", Mock(side_effect=OSError(errno.EMFILE, "Too many open files")))
         with limit("it is not asked for ever"), pytest.raises(NotHeld, match=Missing.NO_KEEPER.value):
-            held.let_go()
+            holds.end(held, HoldEnd.LET_GO, timeout=0)
     assert (container.is_held, holds.keeper) == (True, keeper)
     os.kill(keeper, signal.SIGCONT)
     until(lambda: held.end is not None, "the keeper has told of the end")
@@ -623,9 +624,10 @@ def test_a_keeper_that_is_killed_and_does_not_end_yet_is_not_ready(
     held = holds.hold(created().request.container, timeout=LIMIT)
     stopped(holds.keeper)
     with monkeypatch.context() as patch:
+        patch.setattr(holds_module, "NEXT", 0.01)
         patch.setattr(signal, "pidfd_send_signal", Mock())
         with pytest.raises(NotHeld, match=Missing.NO_KEEPER.value):
-            held.let_go()
+            holds.end(held, HoldEnd.LET_GO, timeout=0)
     assert (holds.keeper, holds.fileno() >= 0) == (0, True)
 
 
