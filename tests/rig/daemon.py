@@ -113,7 +113,7 @@ class Daemon:
             self.trunk.close()
 
     def logged(self, *texts: str) -> str:
-        """Waits for a line of the log that has all these texts in it, and returns it."""
+        """Waits for a line of the log that has all these texts in it, and returns it: the first one, old or new."""
 
         def found() -> list[str]:
             return [line for line in self.log if all(text in line for text in texts)]
