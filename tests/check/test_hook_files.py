@@ -155,7 +155,10 @@ def test_what_the_journal_lacks_is_a_problem(node: Checked) -> None:
     node.write("host/run/x", "")
     assert f"{SYSTEMD_CAT}: {JOURNAL} does not exist {left_out}" in node.problems()
     node.write(f"host{JOURNAL}", "")
-    assert node.part("hooks")[-1] == "ok what hooks print goes to the journal"
+    node.write(X, HOOK)
+    node.write("host/bin/true", "\x7fELF").chmod(0o755)
+    assert not any("its program" in line for line in node.problems()), "programs are below hostRoot, too"
+    assert "ok what hooks print goes to the journal" in node.part("hooks")
     assert not any(line.startswith(SYSTEMD_CAT) for line in node.problems())
 
 

@@ -162,6 +162,7 @@ def test_an_init_of_crun_that_is_let_go_does_not_wake_before_its_start_has_come(
     crun.fifos.put_back()
     assert not crun.fifos.pass_on()
     assert crun.fifos.still_waits
+    assert os.path.samestat(crun.path.stat(), os.fstat(crun.init)), "a start to come finds the runtime's"
     crun.fifos.close()
     assert not crun.wakes
 
@@ -171,6 +172,8 @@ def test_a_byte_of_a_start_of_crun_is_passed_on(crun: Crun) -> None:
     crun.fifos.put_back()
     crun.fifos.pass_on()
     with limit("nobody reads what a start writes"):
+        os.close(os.open(f"/proc/self/fd/{crun.fifos.own}", os.O_WRONLY))  # one that is killed
+        assert len(crun.fifos.awaited) == 2, "the next one is waited for"
         start = os.open(f"/proc/self/fd/{crun.fifos.own}", os.O_WRONLY)
     assert not crun.fifos.pass_on()
     assert not crun.wakes

@@ -99,6 +99,7 @@ def test_a_handler_answers_and_the_container_waits(nri_runtime: Node, created: C
     until(lambda: len(plugin.held) == 2, "the handlers have ended")
     assert plugin.held[1].let_go() is HoldEnd.LET_GO
     assert other.runs()
+    until(lambda: not (other.directory / "exec.fifo").exists(), "its start removes the FIFO, as runc's does")
     assert (container.is_held, plugin.held[0].end) == (True, None)
     assert all(thread.daemon for thread in {*threading.enumerate()} - before), "a program may end in spite of it"
     with pytest.raises(TimeoutError, match=f"^container {container.request.container.id} has not started in 0 s$"):
