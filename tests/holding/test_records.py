@@ -52,6 +52,12 @@ def test_the_hold_of_a_plugin_is_left_to_it_if_it_is_unknown_when_the_plugin_sta
     assert records.ids() == ["c1"]
 
 
+def test_a_record_that_was_not_finished_is_removed_by_the_next_keeper(records: Records) -> None:
+    os.close(records.write("c1", {"owner": os.getpid()}))
+    Keeper(-1, records.directory, os.getpid())._take_over()
+    assert records.ids() == []
+
+
 def test_values_come_back_as_they_were_but_for_line_ends() -> None:
     told = {"a": "b c", "path": "/\udcff", "number": 1, "empty": ""}
     assert decoded(encoded({**told, "lines": "a\nb"})) == {**told, "number": "1", "lines": "a b"}
