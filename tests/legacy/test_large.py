@@ -18,7 +18,7 @@ import pytest
 from nri import api
 from nri.plugin import RESERVE
 from v010_adapter.events import serving
-from v010_adapter.legacy import create_answer, request, update_answer
+from v010_adapter.legacy import create_answer, request, result, update_answer
 from v010_adapter.legacy.answer import AnswerBuilder
 from v010_adapter.oci import sizes, spec
 from v010_adapter.programs import apart
@@ -52,9 +52,10 @@ class Hanging:
     def __init__(self, node: Node, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
         self._node = node
         self._forks = 0
-        self._last = {"request": 1, "result": 2}[where]
+        self._last = 1 if where == "request" else 2
         self._fork = children.fork
         hangs: dict[str, tuple[Any, str]] = {"request": (AnswerBuilder, "_spec"), "result": (create_answer, "merged")}
+        hangs["late result"] = result, "parse"
         monkeypatch.setattr(*hangs[where], lambda *_: signal.pause())
         monkeypatch.setattr(children, "fork", self.fork)
 
@@ -201,7 +202,7 @@ def test_what_is_read_after_the_answer_has_the_time_of_late_plugins(
     node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     configured(node, "CreateContainer", plugins="a", fail_create=False).plugins(a="hold; " + saying(**EDIT))
-    hanging = Hanging(node, monkeypatch, "result")
+    hanging = Hanging(node, monkeypatch, "late result")
     kill = Mock(side_effect=signal.pidfd_send_signal)
     monkeypatch.setattr(signal, "pidfd_send_signal", kill)
     made = creating(node)
