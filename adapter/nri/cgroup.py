@@ -56,9 +56,11 @@ def find_pid(cgroups_path: str, root: str = ROOT) -> int:
     for directory in sorted(glob.glob(f"{glob.escape(root)}{controllers}{glob.escape(path)}")):
         # crun puts processes into `container` below the scope
         for procs in (f"{directory}/cgroup.procs", f"{directory}/container/cgroup.procs"):
+            pids = list[int]()
             with suppress(OSError), open(procs, "rb") as file:
-                if pids := [int(line) for line in file.read().split() if line != b"0"]:
-                    return min(pids, key=_order)
+                pids = [int(line) for line in file.read().split() if line != b"0"]
+            if pids:
+                return min(pids, key=_order)
     return 0
 
 

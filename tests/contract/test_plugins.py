@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from nri import Context, Plugin, api
-from nri.testing import FLAVOURS, runtime
+from nri.testing import FLAVOURS
 from nri.testing.contract import External, Launched, Report, Result, Running, ending, judge, starts
 from nri.testing.launch import PluginFile
 from nri.testing.node import Node
@@ -97,7 +97,7 @@ def test_a_plugin_may_wait_for_the_socket(plugins: Plugins, monkeypatch: pytest.
 
         @contextmanager
         def told(path: Path) -> Iterator[socket.socket]:
-            with runtime.listening(path) as listener:
+            with starts.listening(path) as listener:
                 there.put()
                 yield listener
 

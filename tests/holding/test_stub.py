@@ -11,6 +11,7 @@ import shlex
 import signal
 import socket
 import stat
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -489,6 +490,12 @@ def test_a_keeper_that_cannot_start_leaves_no_process(holds: Holds, monkeypatch:
         assert holds.keeper == 0
     monkeypatch.undo()
     assert missing(holds, container) is Missing.NO_FIFO, "the next keeper starts"
+
+
+def test_a_keeper_starts_for_a_program_that_has_closed_its_stdin_and_stdout(tmp_path: Path) -> None:
+    """The socket to it gets their numbers."""
+    code = "import os, sys, nri.holding.holds as its; os.closerange(0, 2); its.Holds(sys.argv[1]).start_and_wait()"
+    subprocess.run([sys.executable, "-c", code, tmp_path / "holds"], check=True, timeout=LIMIT)
 
 
 def test_a_keeper_that_was_killed_and_cannot_be_replaced_is_no_longer_listened_to(

@@ -286,9 +286,9 @@ class KeeperProcess:
                 [sys.executable, "-I", "-S", "-c", _KEEPER, os.path.dirname(nri.__file__), directory],
                 {},
                 file_actions=[
+                    (os.POSIX_SPAWN_DUP2, theirs.fileno(), SOCKET),  # first: its number may be one of the next
                     (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0),
                     (os.POSIX_SPAWN_DUP2, 0, 1),
-                    (os.POSIX_SPAWN_DUP2, theirs.fileno(), SOCKET),
                 ],
                 setsid=True,
                 setsigmask=[signal.SIGTERM, signal.SIGINT, signal.SIGHUP],

@@ -5,11 +5,12 @@ Source of the rules: containerd/nri pkg/adaptation/adaptation.go.
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import TimeoutExpired
@@ -65,19 +66,6 @@ class Outcome:
             raise NRIError(f"{self.event} has failed: {self.error}")
 
 
-@contextmanager
-def listening(path: Path) -> Iterator[socket.socket]:
-    """Listens on a path; removes the socket at the end. Raises OSError."""
-    with socket.socket(socket.AF_UNIX) as listener:
-        with address(str(path)) as short:
-            listener.bind(short)
-        listener.listen()
-        try:
-            yield listener
-        finally:
-            path.unlink(missing_ok=True)
-
-
 class Runtime:
     """A runtime with NRI. As a context manager, it stops at the end.
 
@@ -101,7 +89,7 @@ class Runtime:
         self._output = output
         self._state = state
         self._listener: socket.socket | None = None
-        self._listening = ExitStack()
+        self._path = Path()
 
     @property
     def plugins(self) -> list[Plugin]:
@@ -116,7 +104,11 @@ class Runtime:
 
     def listen(self, path: Path) -> None:
         """Listens for external plugins. Raises OSError."""
-        self._listener = self._listening.enter_context(listening(path))
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._path = path
+        with address(os.fspath(path)) as short:
+            self._listener.bind(short)
+        self._listener.listen()
 
     def launch(self, file: PluginFile) -> Plugin:
         """Launches a plugin and takes it into service. Raises RegistrationError and OSError."""
@@ -181,8 +173,11 @@ class Runtime:
         """Kills launched plugins, as containerd does when it ends, and closes every connection."""
         for plugin in self.connected:
             plugin.close("the runtime stopped")
-        self._listening.close()
-        self._listener = None
+        if self._listener is not None:
+            if self._listener.getsockname():
+                self._path.unlink(missing_ok=True)
+            self._listener.close()
+            self._listener = None
 
     def _join(self, config: str) -> Plugin:
         """Takes the plugin that has connected last into service."""

@@ -19,12 +19,11 @@ from nri.errors import RegistrationError
 from nri.testing.contract import killed
 from nri.testing.contract.requests import named, of_container
 from nri.testing.contract.rules import Finding, Note, fails, holds
-from nri.testing.contract.starts import GRACE, Bench, External, Launched, accepted, ends, kill
+from nri.testing.contract.starts import GRACE, Bench, External, Launched, accepted, ends, kill, listening
 from nri.testing.flavour import Flavour
 from nri.testing.launch import kill_group
 from nri.testing.load import percentile
 from nri.testing.plugin import Late
-from nri.testing.runtime import listening
 
 END = 10.0
 """Seconds for a plugin to end."""

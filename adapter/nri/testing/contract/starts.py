@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, Protocol
 from google.protobuf.message import Message
 
 from nri import api
+from nri.address import address
 from nri.testing.contract.watched import Record, Watched
 from nri.testing.flavour import Flavour
 from nri.testing.launch import PluginFile, kill_group, spawn, undisturbed
 from nri.testing.plugin import Late, Lost
-from nri.testing.runtime import listening
 
 GRACE = 12.0
 """Seconds for a plugin to end after SIGTERM. The adapter takes up to 10."""
@@ -147,6 +147,19 @@ class Bench(Record):
         """Starts the plugin and takes it into service; yields the plugin."""
         with self.joined_start() as start:
             yield start.plugin
+
+
+@contextmanager
+def listening(path: Path) -> Iterator[socket.socket]:
+    """Listens on a path; removes the socket at the end. Raises OSError."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        with address(str(path)) as short:
+            listener.bind(short)
+        listener.listen()
+        try:
+            yield listener
+        finally:
+            path.unlink(missing_ok=True)
 
 
 def accepted(listener: socket.socket, process: Running, timeout: float) -> socket.socket | None:
