@@ -85,7 +85,7 @@ def changes(adjustment: api.ContainerAdjustment) -> Iterator[Change]:
     for number, syscall in enumerate(linux.seccomp_policy.syscalls):
         if syscall.HasField("errno_ret"):
             yield Change(_ERROR_NUMBER, f"linux.seccomp.syscalls[{number}].errnoRet")
-    for name in linux.sysctl:
+    for name in sorted(linux.sysctl):  # a map of protobuf has no order
         if name.startswith("-"):
             yield Change(_REMOVED_SYSCTL, "linux.sysctl", name[1:])
 

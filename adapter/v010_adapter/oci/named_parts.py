@@ -41,7 +41,7 @@ class Map(Part):
     def adjust(self, adjusted: Any, before: Any, after: Any, place: str) -> None:
         old, new = members(before, place), members(after, place)
         target = getattr(self.holder(adjusted), self.name)
-        for name in old.keys() - new.keys():
+        for name in sorted(old.keys() - new.keys()):  # a refusal names the same one each time
             if self._irremovable:
                 raise NotAdjustable(element(place, name), self._irremovable)
             put(target, _MARK + text(name, place), self.shape.message() if self.shape else "")

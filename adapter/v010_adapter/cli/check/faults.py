@@ -111,8 +111,8 @@ def _unknown_key(path: ValuePath, key: str, known: list[str]) -> tuple[str, str]
 def _reason(error: Any) -> str:
     if error.validator == "type":
         actual = json.dumps(error.instance)
-        kind = gojson.kind(actual.encode())
-        return f"must be {_TYPES[error.validator_value]}, not {actual if kind == 'a number' else kind}"
+        shown = actual if actual[0] in "-0123456789" else gojson.kind(actual.encode())
+        return f"must be {_TYPES[error.validator_value]}, not {shown}"
     if error.validator == "enum":
         return f"{json.dumps(error.instance)} is none of {', '.join(filter(None, error.validator_value))}"
     if error.validator == "const":
