@@ -75,10 +75,6 @@ def at_result(creation: api.CreateContainerRequest) -> Callable[[], object]:
     return lambda: builder.accept("a", answer)
 
 
-def at_input(creation: api.CreateContainerRequest) -> Callable[[], object]:
-    return lambda: apply(spec_from(creation.container), api.ContainerAdjustment())
-
-
 def at_edit(creation: api.CreateContainerRequest) -> Callable[[], object]:
     """The edit of a precreate hook that writes everything anew, with mounts in another order."""
     before = spec_from(creation.container)
@@ -104,7 +100,7 @@ READERS: dict[str, tuple[Make, int]] = {
     "request of StartContainer": (at_start, 15),
     "request of CreateContainer": (lambda one: lambda: plugin(one).extension(), 30),
     "result of CreateContainer": (at_result, 40),
-    "input of a precreate hook": (at_input, 20),
+    "input of a precreate hook": (lambda one: lambda: apply(spec_from(one.container), api.ContainerAdjustment()), 20),
     "edit of a precreate hook": (at_edit, 30),
     "log": (log_line, 1),
 }

@@ -125,16 +125,12 @@ v010-adapter 2, pid 8: not the version of this command; `-o json` shows its stat
 """
 
 
-def squeezed(text: str) -> str:
-    return re.sub(r"(?<=\S) +", " ", text.replace("\r", ""))
-
-
 def test_status_has_sections_and_no_false_precision(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(status, "ask", lambda *_: [ADAPTER, STANDS_BY, {"version": 2, "pid": 8}])
     assert cli.main(["status", "-directory", str(tmp_path)]) == 1
-    assert squeezed(capsys.readouterr().out) == SHOWN
+    assert re.sub(r"(?<=\S) +", " ", capsys.readouterr().out.replace("\r", "")) == SHOWN
 
 
 def test_who_starts_the_adapter_at_a_terminal_beside_one_that_serves_is_told_so(

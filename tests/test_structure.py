@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from graphlib import TopologicalSorter
 from importlib.metadata import requires
 from pathlib import Path
@@ -47,16 +47,14 @@ INPUT_AND_OUTPUT = {
 @functools.cache
 def imported(module: Path) -> Sequence[str]:
     """Dotted names of all that a module imports, wherever in it."""
-    return list(_imported(module))
-
-
-def _imported(module: Path) -> Iterator[str]:
+    names: list[str] = []
     for node in ast.walk(ast.parse((ROOT / module).read_text())):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names += (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module}: a relative import"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            names += (f"{node.module}.{alias.name}" for alias in node.names)
+    return names
 
 
 def dotted(module: Path) -> str:

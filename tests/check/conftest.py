@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.rig.command import Command
-from tests.rig.sockets import bind
+from tests.rig.sockets import listening
 from v010_adapter.cli import systems
 from v010_adapter.cli.check import configuration
 from v010_adapter.cli.systems import System
@@ -49,9 +48,7 @@ class Checked(Command):
 
     def listen(self, name: str) -> None:
         """Makes the socket of a runtime, which takes no connection."""
-        listener = self.sockets.enter_context(socket.socket(socket.AF_UNIX))
-        bind(listener, self.folder / name)
-        listener.listen()
+        self.sockets.enter_context(listening(self.folder / name))
 
     def program(self, name: str, text: str = "#!/bin/sh\n") -> Path:
         file = self.write(f"bin/{name}", text)

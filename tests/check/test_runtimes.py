@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nri.address import address
-from tests.rig.sockets import bind
+from tests.rig.sockets import listening
 from tests.rig.waiting import limit
 from v010_adapter.cli.check import runtimes
 from v010_adapter.cli.check.nri import main_file
@@ -291,10 +291,7 @@ def test_who_runs_plugins_for_pods_is_said(
     of_containerd = node.write("containerd", "")
     unread = "if its executable contains shared.json (here it cannot be read: Connection refused)"
     assert caveats(node) == [f"containerd: {unread}, {runs}", f"containerd: {runtimes.DEPRECATED}"][: 2 * bool(so)]
-    of_containerd.unlink()
-    with socket.socket(socket.AF_UNIX) as listener:
-        bind(listener, of_containerd)
-        listener.listen()
+    with listening(of_containerd):
         none = "its executable does not contain shared.json: it runs no plugins for pods, the adapter does"
         assert caveats(node) == [f"containerd: {none}", f"containerd: {runtimes.DEPRECATED}"][: 2 * bool(so)]
         monkeypatch.setattr(runtimes, "names_conf_json", lambda pid: pid == os.getpid())

@@ -13,7 +13,8 @@ import pytest
 from v010_adapter.cli import command_line as cli
 from v010_adapter.monitoring import status
 
-from ..rig.machine import Machine, listening
+from ..rig.machine import Machine
+from ..rig.sockets import listening
 from ..rig.waiting import LIMIT
 
 

@@ -45,9 +45,8 @@ def test_programs_inherit_from_the_daemon_nothing_that_it_has_inherited_but_its_
     node.plugin("tells", f"(umask; ulimit -Sn; {descriptors}) >'{node.path}/told'; exit 3")
     node.configure("tells")
     own: list[str | Path] = [*IGNORING, *WITH_VARIABLES, "-config", node.file(), "-socket", node.path / "nri.sock"]
-    daemon = spawn(after("umask 0177; ulimit -Sn 100; exec 3</dev/null 9</dev/null", own), node.state(), {})
-    node.daemons.append(daemon)
-    daemon.accept(listener)
+    words = after("umask 0177; ulimit -Sn 100; exec 3</dev/null 9</dev/null", own)
+    daemon = node.keep(spawn(words, node.state(), {})).accept(listener)
     assert "exit code 3" in daemon.handshake().call(start("ctr")).message
     assert (node.path / "told").read_text().split() == ["0022", "100", "0", "1", "2"]
     assert os.readlink(f"/proc/{daemon.pid}/cwd") == "/"
@@ -133,9 +132,7 @@ def test_a_sighup_that_comes_while_the_daemon_starts_waits_until_it_has_started(
     node: Machine, listener: socket.socket
 ) -> None:
     line: list[str | Path] = [sys.executable, "-c", HUNG_UP, "-config", node.file(), "-socket", node.path / "nri.sock"]
-    daemon = spawn(line, node.state(), {})
-    node.daemons.append(daemon)
-    daemon.accept(listener)
+    daemon = node.keep(spawn(line, node.state(), {})).accept(listener)
     daemon.logged("SIGHUP: the configuration has been read again")
     node.still_serves(daemon.handshake())
 

@@ -38,16 +38,14 @@ def test_a_killed_server_comes_back_as_an_external_plugin_each_time(node: Machin
     daemon.serves(start("ctr"))
     kill(first)
     daemon.dropped()
-    daemon.accept(listener)
-    request = daemon.registration()
+    request = daemon.accept(listener).registration()
     assert (request.plugin_idx, request.plugin_name) == ("00", "v010-adapter")
     daemon.configure()
     daemon.serves("Synchronize", stop("ctr"))
     assert node.runs() == [("create", "ctr"), ("delete", "ctr")]
     assert daemon.server != first
     kill(daemon.server)
-    daemon.accept(listener)
-    node.still_serves(daemon.handshake())
+    node.still_serves(daemon.accept(listener).handshake())
     killed = [line for line in daemon.log if "ERROR the process before this one was killed by signal 9" in line]
     assert len(killed) == 2
 
@@ -73,12 +71,10 @@ def test_a_server_joins_again_whose_launched_process_is_killed(node: Machine, li
     server = daemon.server
     daemon.hang_up()
     kill(daemon.pid)
-    daemon.accept(listener)
-    node.still_serves(daemon.handshake())
+    node.still_serves(daemon.accept(listener).handshake())
     assert daemon.server == server
     kill(server)
-    daemon.accept(listener)
-    node.still_serves(daemon.handshake())
+    node.still_serves(daemon.accept(listener).handshake())
 
 
 def test_with_the_runtime_everything_ends_and_what_is_still_owed_is_logged(node: Machine) -> None:
@@ -185,8 +181,7 @@ def test_a_runtime_that_ignores_sigchld_gets_a_guard_and_exit_codes(node: Machin
     assert "exit code 3" in daemon.call(start("ctr")).message
     assert not any("bug" in line for line in daemon.log)
     kill(daemon.server)
-    daemon.accept(listener)
-    node.still_serves(daemon.handshake())
+    node.still_serves(daemon.accept(listener).handshake())
 
 
 # ---- a stopped server is replaced by its guard; one without a guard runs nothing for a runtime that has gone
@@ -202,16 +197,13 @@ def test_in_a_container_a_killed_server_comes_back_and_orphans_are_reaped(
     gate = node.slow()
     node.configure("slow")
     own = ["-config", str(node.file()), "-socket", f"{node.path}/nri.sock"]
-    daemon = spawn([sys.executable, "-c", CONTAINED, *own], {"PATH": os.defpath, **node.state()}, {})
-    node.daemons.append(daemon)
-    daemon.accept(listener)
-    daemon.handshake().send(start("c1"))
+    daemon = node.keep(spawn([sys.executable, "-c", CONTAINED, *own], {"PATH": os.defpath, **node.state()}, {}))
+    daemon.accept(listener).handshake().send(start("c1"))
     orphan = gate.arrival()
     (server,) = children_of(daemon.pid)
     kill(server)
     daemon.logged("v010-adapter: the server was killed by signal 9")
-    daemon.accept(listener)
-    daemon.handshake()
+    daemon.accept(listener).handshake()
     gate.let_on()
     reaped(orphan)
     node.configure("good")
@@ -222,9 +214,7 @@ def test_in_a_container_a_killed_server_comes_back_and_orphans_are_reaped(
 
 def test_in_a_container_a_server_that_ends_by_itself_ends_its_guard(node: Machine) -> None:
     words = [sys.executable, "-c", CONTAINED, "-config", str(node.path / "absent")]
-    daemon = spawn(words, {"PATH": os.defpath}, {})
-    node.daemons.append(daemon)
-    assert daemon.ended() == 2
+    assert node.keep(spawn(words, {"PATH": os.defpath}, {})).ended() == 2
 
 
 IMPORTS = """
@@ -246,11 +236,9 @@ def test_a_server_in_a_container_has_all_modules_before_it_joins(node: Machine, 
     """To import them takes longer than all else between a kill and the next server's joining."""
     metrics = {"listen": f"unix:{node.path}/metrics"}
     own = ["-idx", "00", "-config", str(node.file(metrics=metrics)), "-socket", f"{node.path}/nri.sock"]
-    code = f"{IMPORTS}\n{CONTAINED}"
-    daemon = spawn([sys.executable, "-c", code, *own], {"PATH": os.defpath, **node.state()}, {}, fresh=True)
-    node.daemons.append(daemon)
-    daemon.accept(listener)
-    daemon.handshake()
+    words = [sys.executable, "-c", f"{IMPORTS}\n{CONTAINED}", *own]
+    daemon = node.keep(spawn(words, {"PATH": os.defpath, **node.state()}, {}, fresh=True))
+    daemon.accept(listener).handshake()
     daemon.logged("registered with")
     daemon.logged("metrics and probes at")
     assert [line for line in daemon.log if line.startswith("imports") and "encodings." not in line] == []
@@ -289,8 +277,7 @@ def test_the_guard_kills_a_stopped_server_and_starts_another(node: Machine, list
     daemon.serves(start("c1"))
     stopped = daemon.server
     os.kill(stopped, signal.SIGSTOP)
-    daemon.accept(listener)
-    daemon.handshake()
+    daemon.accept(listener).handshake()
     assert stopped not in children_of(daemon.guard)
     daemon.serves(stop("c1"))
     assert node.runs() == [("create", "c1"), ("delete", "c1")]
@@ -319,8 +306,7 @@ def stopped_while(node: Machine, listener: socket.socket, *calls: Message) -> Da
 
 def test_creates_from_a_runtime_that_has_gone_do_not_run(node: Machine, listener: socket.socket) -> None:
     daemon = stopped_while(node, listener, *(start(f"late{number}") for number in range(MANY)))
-    daemon.accept(listener)
-    daemon.handshake().serves(stop("c1"))
+    daemon.accept(listener).handshake().serves(stop("c1"))
     assert node.runs() == [("create", "c1"), ("delete", "c1")]
 
 

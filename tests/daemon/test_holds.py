@@ -19,8 +19,9 @@ from nri.testing.runtime import Outcome
 from nri.wire import Code
 
 from ..rig.daemon import Daemon, kill_tree
-from ..rig.machine import HURRIED, HURRY, POD, Gate, Machine, container, listening
-from ..rig.processes import gone
+from ..rig.machine import HURRIED, HURRY, POD, Gate, Machine, container
+from ..rig.processes import gone, killed
+from ..rig.sockets import listening
 from ..rig.waiting import LIMIT
 from .conftest import Ask
 
@@ -140,8 +141,7 @@ def test_an_adapter_ends_the_holds_of_one_that_was_killed_with_its_keeper_before
     [keeper] = keepers(node.path / "state")
     os.kill(keeper, signal.SIGSTOP)  # else it would end the hold
     kill_tree(daemon.pid)
-    os.kill(keeper, signal.SIGKILL)
-    gone(keeper)
+    killed(keeper)
     daemon.ended()
     assert first.is_held
     with listening(node.path / "nri.sock") as listener:

@@ -82,8 +82,7 @@ def test_an_adapter_without_a_runtime_is_healthy_and_not_ready(node: Machine, li
     daemon.hang_up()
     daemon.logged("the runtime has closed the connection")
     assert page(path, "/readyz")[0] == 503
-    daemon.accept(listener)
-    daemon.handshake().serves("CreateContainer")
+    daemon.accept(listener).handshake().serves("CreateContainer")
     assert "v010_adapter_joins_total 2.0\n" in page(path, "/metrics")[1]
 
 
@@ -101,7 +100,6 @@ def test_an_adapter_that_stands_by_and_joins_again_leaves_the_port_to_the_one_th
         second = node.external("-config", node.file(metrics={"listen": at}), listener=listener).handshake()
         second.hang_up()
         second.logged(f"metrics.listen: {at}: Address already in use")
-        second.accept(listener)
-        second.handshake().serves(start("c1"))
+        second.accept(listener).handshake().serves(start("c1"))
         status = asked()
         assert (status.code, "Address already in use" in status.stdout) == (0, False), status

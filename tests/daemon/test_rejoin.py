@@ -18,8 +18,9 @@ from nri.wire import Code
 from v010_adapter.cli import command_line, systems
 
 from ..rig.daemon import Daemon, spawn
-from ..rig.machine import Machine, listening, patched, start, stop
+from ..rig.machine import Machine, patched, start, stop
 from ..rig.screen import at_terminal
+from ..rig.sockets import listening
 from ..rig.waiting import LIMIT
 
 Listen = Callable[[], socket.socket]
@@ -46,8 +47,7 @@ def test_it_waits_for_a_runtime_says_so_once_and_ends_on_a_signal(node: Machine,
         daemon.signal(number)
         assert daemon.ended() == 0
         return
-    daemon.accept(listener := listen())
-    node.still_serves(daemon.handshake())
+    node.still_serves(daemon.accept(listener := listen()).handshake())
     assert len([line for line in daemon.log if "keeps trying" in line]) == 1
     listener.close()
     (node.path / "nri.sock").unlink()
@@ -85,8 +85,7 @@ def test_a_chain_under_way_is_finished_and_a_waiting_create_not_run(
     daemon.logged("INFO the runtime has closed the connection")
     daemon.logged("WARNING until the adapter has joined again, pods and containers start without it")
     gate.let_on()
-    daemon.accept(listen())
-    node.still_serves(daemon.handshake())
+    node.still_serves(daemon.accept(listen()).handshake())
     assert node.runs("slow") == [("create", "ctr")]
     assert not [line for line in daemon.log if "keeps trying" in line], "nothing has failed"
 
@@ -95,14 +94,12 @@ def test_a_connection_that_is_broken_or_not_read_is_made_anew(node: Machine, dae
     daemon.send_bytes(b"\xff" * 100)
     daemon.logged("ERROR")
     daemon.dropped()
-    daemon.accept(listen())
-    daemon.handshake()
+    daemon.accept(listen()).handshake()
     with contextlib.suppress(OSError):  # the daemon goes away as soon as it has enough
         for _ in range(1000):
             daemon.send("x" * 60_000)  # the answer names the method
     daemon.logged("ERROR the other end does not read: more than 8388608 bytes wait to be sent")
-    daemon.accept(listen())
-    node.still_serves(daemon.handshake())
+    node.still_serves(daemon.accept(listen()).handshake())
 
 
 def test_a_bug_ends_the_connection_and_is_told_with_its_traceback(node: Machine) -> None:
@@ -120,9 +117,7 @@ def with_a_bug(node: Machine, *statements: str) -> Daemon:
     """Starts an external adapter that runs these statements first, and that joins anew without a pause."""
     config = node.file(runtime={"socket": str(node.path / "nri.sock")})
     own = f"settings.DEFAULT_PATH = {str(config)!r}", "daemon.AFTER_BUG = 0"
-    daemon = spawn(patched(*own, *statements), node.state(), {})
-    node.daemons.append(daemon)
-    return daemon
+    return node.keep(spawn(patched(*own, *statements), node.state(), {}))
 
 
 @pytest.mark.parametrize(
@@ -147,13 +142,11 @@ def test_a_bug_at_a_joining_is_told_and_the_adapter_joins_anew(
     )
     listener = listen()
     if calls:
-        daemon.accept(listener)
-        daemon.registration()
+        daemon.accept(listener).registration()
         daemon.configure()
         daemon.send_together(*calls)
     daemon.logged("ERROR a bug: ")
-    daemon.accept(listener)
-    node.still_serves(daemon.handshake())
+    node.still_serves(daemon.accept(listener).handshake())
     assert daemon.log
     daemon.log.clear()  # the only one that may have a traceback
 
@@ -161,11 +154,9 @@ def test_a_bug_at_a_joining_is_told_and_the_adapter_joins_anew(
 def test_a_bug_at_a_loss_is_told_and_the_adapter_joins_anew(node: Machine, listen: Listen) -> None:
     bug = "from v010_adapter.events.serving import Serving; Serving.on_runtime_gone = lambda _: 1 / 0"
     daemon = with_a_bug(node, bug)
-    daemon.accept(listener := listen())
-    daemon.handshake().hang_up()
+    daemon.accept(listener := listen()).handshake().hang_up()
     daemon.logged("ERROR a bug: what the loss of the connection has left undone is unknown")
-    daemon.accept(listener)
-    node.still_serves(daemon.handshake())
+    node.still_serves(daemon.accept(listener).handshake())
     assert daemon.log
     daemon.log.clear()  # the only one that may have a traceback
 

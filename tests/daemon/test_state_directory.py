@@ -13,8 +13,9 @@ import pytest
 from v010_adapter.monitoring.status import ask
 
 from ..rig.daemon import Daemon, spawn
-from ..rig.machine import SOON, Machine, listening, patched, start, stop
+from ..rig.machine import SOON, Machine, patched, start, stop
 from ..rig.mounts import OWN_MOUNTS, require_mounts
+from ..rig.sockets import listening
 from ..rig.waiting import until
 
 
@@ -70,8 +71,7 @@ def test_no_adapter_joins_beside_one_whose_records_cannot_be_written(node: Machi
     second.logged(f"{own}: an adapter cannot write its records there: another adapter serves, and this one waits")
     until(lambda: sorted(one["unfit"] for one in ask(f"{node.path}/state")) == [False, True], "status does not tell")
     (own / "+pod-1+c1").rmdir()
-    second.accept(listener)
-    second.handshake()
+    second.accept(listener).handshake()
     first.kill()
     second.serves(stop("c1"))
     assert node.runs() == [("create", "c1"), ("delete", "c1")]
@@ -101,10 +101,7 @@ def contained(node: Machine, mount: tuple[Path, Path], name: str) -> Daemon:
     words: list[str | Path] = [*MOUNTED, host, inside, *patched(SOON), "-config", node.file(), "-socket", socket_]
     with listening(socket_) as listener:
         environ = {"PATH": os.defpath, "RUNTIME_DIRECTORY": str(inside)}
-        daemon = spawn(words, environ, {}, fresh=True)
-        node.daemons.append(daemon)
-        daemon.accept(listener)
-    return daemon.handshake()
+        return node.keep(spawn(words, environ, {}, fresh=True)).accept(listener).handshake()
 
 
 def test_an_adapter_whose_mounted_directory_was_removed_ends_and_the_next_one_mounts_the_new_directory(

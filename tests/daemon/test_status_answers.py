@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.rig.sockets import bind, connect
+from tests.rig.sockets import bind, connect, listening
 from v010_adapter.cli import command_line as cli
 from v010_adapter.host.trust import strict
 from v010_adapter.monitoring import status
@@ -24,7 +24,7 @@ from v010_adapter.monitoring.status import StatusSocket
 
 from ..rig.clock import Clock
 from ..rig.loop import SteppedLoop
-from ..rig.machine import listening
+from ..rig.processes import failing
 from ..rig.waiting import LIMIT, limit
 
 Capture = pytest.CaptureFixture[str]
@@ -167,11 +167,7 @@ def test_where_nobody_can_ask_is_not_where_nobody_runs(
         with pytest.raises(BlockingIOError):
             listener.accept()
     tmp_path.chmod(0o700)
-
-    def refuse(path: str) -> list[str]:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-    monkeypatch.setattr(os, "listdir", refuse)
+    monkeypatch.setattr(os, "listdir", failing(errno.EACCES))
     assert refused(capsys, tmp_path, f"{tmp_path}: Permission denied")
 
 

@@ -37,17 +37,6 @@ def each(daemons: tuple[Daemon, ...], *events: Message) -> None:
             daemon.serves(event)
 
 
-def halt(daemon: Daemon) -> None:
-    """Stops its processes, as if they hung."""
-    for pid in filter(None, (daemon.guard, daemon.server)):
-        os.kill(pid, signal.SIGSTOP)
-
-
-def go_on(daemon: Daemon) -> None:
-    for pid in filter(None, (daemon.server, daemon.guard)):  # the guard would kill a server that is stopped
-        os.kill(pid, signal.SIGCONT)
-
-
 def life(*ids: str) -> list[tuple[str, str]]:
     """The creates of containers, and then their deletes."""
     return [(state, id_) for state in ("create", "delete") for id_ in ids]
@@ -88,10 +77,13 @@ def test_an_event_that_an_adapter_hangs_in_waits_at_the_next_one_until_its_own_d
     first, second = node.launch(), node.launch({"onFailure": on_failure}, patch=HURRY)
     call = first.send(start("c1"))
     gate.arrival()
-    halt(first)
+    processes = first.guard, first.server
+    for pid in processes:
+        os.kill(pid, signal.SIGSTOP)
     assert second.call(start("c1"), HURRIED).code == code
     second.serves(start("c2"))
-    go_on(first)
+    for pid in reversed(processes):  # the guard would kill a server that is stopped
+        os.kill(pid, signal.SIGCONT)
     gate.let_on()
     assert first.reply(call).code == Code.OK
     each((first, second), stop("c1"), stop("c2"))
@@ -118,13 +110,13 @@ def test_after_sigterm_an_adapter_serves_what_comes_until_it_is_idle(node: Machi
 def test_deletes_that_outlast_the_end_of_an_adapter_count_as_run(node: Machine) -> None:
     gate = node.slow(when='"delete"')
     node.configure("slow", "good")
-    first = node.launch(patch="from functools import partial; daemon.GRACE = 0.05")
+    first = node.launch(patch="daemon.GRACE = 0.05")
     second = node.launch()
     each((first, second), start("c1"))
     first.send(stop("c1"))
     gate.arrival()
     os.kill(first.pid, signal.SIGTERM)
-    first.logged("legacy plugins or the runtime were still busy")
+    first.logged("ERROR legacy plugins or the runtime were still busy after 0.05 s")
     assert first.ended() == 0
     second.serves(stop("c1"))
     assert node.runs() == life("c1"), "this plugin had not got its request"
@@ -156,8 +148,7 @@ def test_an_adapter_that_has_lost_its_runtime_is_no_other_that_has_joined(
     os.kill(second.pid, signal.SIGTERM)
     second.logged("SIGTERM: serves until another adapter has joined")
     second.serves(start("c1"))
-    first.accept(listener)
-    first.handshake()
+    first.accept(listener).handshake()
     assert second.ended() == 0
     first.serves(stop("c1"))
     assert node.runs() == life("c1")
@@ -211,8 +202,7 @@ def test_an_external_adapter_that_could_run_no_plugin_joins_when_it_can_or_would
         first.end()
     else:
         node.plugin("later", node.record("later"))
-    second.accept(listener)
-    second.handshake()
+    second.accept(listener).handshake()
     assert page(node.path / "metrics", "/readyz") == (200, "joined\n")
     assert len([line for line in second.log if "this one waits" in line]) == 1
 
@@ -230,22 +220,19 @@ def owned(node: Machine, owner: str) -> Daemon:
 def test_an_adapter_does_not_join_beside_one_of_another_owner(node: Machine, listener: socket.socket) -> None:
     """It may have other plugins and hooks, and only one of both would serve: two releases of the chart, for example."""
     first = owned(node, "one")
-    first.accept(listener)
-    first.handshake()
+    first.accept(listener).handshake()
     second = owned(node, "two")
     second.logged("state.owner: an adapter of one has joined, and this one is of two", "this one waits")
     second.logged("metrics and probes at ")
     status, why = page(node.path / "two-metrics", "/readyz")
     assert (status, "unfit\nnot joined with a runtime: state.owner: an adapter of one has joined" in why) == (503, True)
     successor = owned(node, "one")  # as at an upgrade
-    successor.accept(listener)
-    successor.handshake()
+    successor.accept(listener).handshake()
     first.end()
     successor.serves(start("c1"), stop("c1"))
     assert node.runs() == life("c1")
     successor.end()
-    second.accept(listener)
-    second.handshake()
+    second.accept(listener).handshake()
     assert page(node.path / "two-metrics", "/readyz") == (200, "joined\n")
 
 
@@ -254,8 +241,7 @@ def test_of_two_owners_whose_adapters_come_at_once_one_joins(node: Machine, list
     daemons = []
     for owner in ("one", "two"):
         daemons.append(owned(node, owner))
-        daemons[-1].accept(listener)
-        daemons[-1].registration()
+        daemons[-1].accept(listener).registration()
         daemons[-1].configure()
     first, second = daemons
     first.serves(api.SynchronizeRequest())
@@ -267,8 +253,7 @@ def test_of_two_owners_whose_adapters_come_at_once_one_joins(node: Machine, list
     first.serves(start("c1"), stop("c1"))
     assert node.runs() == life("c1")
     first.end()
-    second.accept(listener)
-    second.handshake()
+    second.accept(listener).handshake()
 
 
 # ---- the state directory

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import socket
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from v010_adapter.programs.children import children
 from v010_adapter.settings import Settings
 
 from ..rig.loop import SteppedLoop
+from ..rig.processes import failing
 
 
 @pytest.fixture
@@ -43,34 +43,29 @@ def daemon_of(origin: Origin, **settings: Any) -> Daemon:
     return Daemon(own, [], Identity("00", "a"), lambda: (own, []), origin)
 
 
-def test_an_adapter_tries_to_join_every_half_second_at_last(loop: SteppedLoop) -> None:
-    tried = []
-
-    def connect() -> int:
-        tried.append(round(loop.now - 1000, 2))
-        raise RegistrationError("no runtime")
-
-    daemon_of(Origin(connect))._try()
-    pass_by(loop, 2)
-    assert tried == pytest.approx([0, 0.1, 0.3, 0.7, 1.2, 1.7], abs=0.06)
+def connected(runtime: list[socket.socket]) -> int:
+    """A connection with a runtime, which is noted."""
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    runtime.append(theirs)
+    return ours.detach()
 
 
-def test_after_a_loss_it_tries_as_at_the_start_and_after_a_bug_in_a_second(loop: SteppedLoop) -> None:
+def test_an_adapter_tries_every_half_second_at_last_after_a_loss_as_at_the_start_and_after_a_bug_in_a_second(
+    loop: SteppedLoop,
+) -> None:
     tried: list[float] = []
     runtime: list[socket.socket] = []
 
     def connect() -> int:
         tried.append(loop.now - 1000)
-        if len(tried) % 3:
+        if len(tried) not in {6, 9}:
             raise RegistrationError("no runtime")
-        ours, theirs = socket.socketpair()
-        theirs.setblocking(False)
-        runtime.append(theirs)
-        return ours.detach()
+        return connected(runtime)
 
     daemon = daemon_of(Origin(connect))
     daemon._try()
-    pass_by(loop, 0.4)
+    pass_by(loop, 1.8)
     daemon.on_joined()
     runtime[0].close()
     loop.until(lambda: daemon.state is ConnectionState.APART, "it does not see the loss")
@@ -80,7 +75,7 @@ def test_after_a_loss_it_tries_as_at_the_start_and_after_a_bug_in_a_second(loop:
     assert runtime[1].recv(1) == b"", "the connection is closed"
     runtime[1].close()
     pass_by(loop, 1.1)
-    assert tried == pytest.approx([0, 0.1, 0.3, *(0.4 + 0.1, 0.4 + 0.3, 0.4 + 0.7), 1.2 + 1], abs=0.06)
+    assert tried == pytest.approx([0, 0.1, 0.3, 0.7, 1.2, 1.7, *(1.8 + 0.1, 1.8 + 0.3, 1.8 + 0.7), 2.6 + 1], abs=0.06)
 
 
 def test_a_launched_adapter_joins_again_where_its_own_settings_say_unless_the_runtime_has_sent_others(
@@ -133,19 +128,9 @@ def test_a_connection_that_epoll_does_not_take_leaves_neither_a_descriptor_nor_a
     """epoll has a limit for each user (fs.epoll.max_user_watches). The adapter joins when there is room."""
     caplog.set_level("INFO")
     runtime: list[socket.socket] = []
-
-    def refuse(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    def connect() -> int:
-        ours, theirs = socket.socketpair()
-        theirs.setblocking(False)
-        runtime.append(theirs)
-        return ours.detach()
-
-    daemon = daemon_of(Origin(connect))
+    daemon = daemon_of(Origin(lambda: connected(runtime)))
     with monkeypatch.context() as full:
-        full.setattr(Loop, "watch", refuse)
+        full.setattr(Loop, "watch", failing(errno.ENOSPC))
         daemon._try()
         for _ in range(40):
             loop.advance(0.5)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 import select
 import stat
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from nri.holding import evidence, exchange
 from nri.holding.evidence import FIFO, Missing, NotHeld, Waiting, boot
 from nri.holding.exchange import Fifos
 
-from ..rig.processes import NO_PROCESS
+from ..rig.processes import NO_PROCESS, at_most, failing
 from ..rig.waiting import limit, running
 
 
@@ -53,11 +52,7 @@ def test_an_init_that_lives_has_not_ended_because_it_is_unknown_when_it_started(
 
 def test_an_init_that_cannot_be_opened_leaves_no_descriptor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else each attempt to hold a container would leave one descriptor less."""
-
-    def none_left() -> str:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-
-    monkeypatch.setattr(exchange, "boot", none_left)
+    monkeypatch.setattr(exchange, "boot", failing(errno.EMFILE))
     before = os.listdir("/proc/self/fd")
     with pytest.raises(OSError, match="Too many open files"):
         Fifos(Waiting("c", os.getpid(), start_time(os.getpid()) or 0, "", str(tmp_path), "0", 0, 0, writes=True))
@@ -99,11 +94,7 @@ def test_the_byte_of_a_start_of_crun_is_there_for_its_init_whenever_that_reads(
     crun: Crun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A byte that was taken, even to be given back, would be missed by an init that has woken for it."""
-
-    def ended(*_: object) -> int:
-        raise OSError("this process ends here")
-
-    monkeypatch.setattr(Fifos, "_reopen", ended)
+    monkeypatch.setattr(Fifos, "_reopen", failing(errno.EIO))  # as if this process ended there
     with limit("nobody reads what a start writes"):
         start = os.open(crun.path, os.O_WRONLY)
     crun.fifos.exchange()
@@ -188,12 +179,8 @@ def test_a_start_of_crun_is_ended_though_no_descriptor_is_left(crun: Crun) -> No
     """One that waits to write, for an init that has ended: it gets a reader, which goes at once."""
     crun.fifos.exchange()
     start = os.open(crun.path, os.O_PATH)  # the lowest number that was free
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (start + 1, hard))
-    try:
+    with at_most(start + 1):
         crun.fifos.end_start()
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     os.close(os.open(f"/proc/self/fd/{start}", os.O_WRONLY | os.O_NONBLOCK))
     os.close(start)
     crun.fifos.close()

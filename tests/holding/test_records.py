@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 from nri.holding import keeper
 from nri.holding.keeper import Keeper
 from nri.holding.records import Records, decoded, encoded
+
+from ..rig.processes import failing
 
 
 @pytest.fixture
@@ -33,11 +36,8 @@ def test_a_record_is_there_until_it_is_removed_and_there_is_one_for_each_id(reco
 
 
 def test_a_record_that_cannot_be_written_is_not_left(records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> int:
-        raise OSError("full")
-
-    monkeypatch.setattr(os, "write", full)
-    with pytest.raises(OSError, match="full"):
+    monkeypatch.setattr(os, "write", failing(errno.ENOSPC))
+    with pytest.raises(OSError, match="No space left"):
         records.write("c1", {})
     monkeypatch.undo()
     assert records.ids() == []

@@ -26,7 +26,7 @@ from nri.holding.keeper import Keeper
 from nri.holding.keeper import run as run_keeper
 
 from ..rig.brief import CI
-from ..rig.processes import gone
+from ..rig.processes import gone, killed
 from ..rig.waiting import LIMIT, limit, running, until
 from .oci import Container, OciRuntime
 
@@ -212,14 +212,12 @@ def test_the_next_plugin_ends_what_is_left_of_a_plugin_and_its_keeper(
     container = oci.create()
     with holder(container, holds.directory, FOR_EVER, on_failure) as (plugin, keeper):
         os.kill(plugin, signal.SIGSTOP)
-        os.kill(keeper, signal.SIGKILL)
-        gone(keeper)
+        killed(keeper)
         start = container.start()
         waits_for_start(container)
         holds.end_left()
         assert (container.state, start.is_alive()) == ("created", True), "its plugin lives"
-        os.kill(plugin, signal.SIGKILL)
-        gone(plugin)
+        killed(plugin)
     assert (container.state, start.is_alive()) == ("created", True)
     holds.end_left()
     assert holds.keeper == 0
@@ -235,10 +233,7 @@ def test_what_has_ended_under_no_keeper_is_cleared_away(oci: OciRuntime, holds: 
     held = hold(holds, container)
     start = container.start()
     waits_for_start(container)
-    os.kill(holds.keeper, signal.SIGKILL)
-    gone(holds.keeper)
-    os.kill(container.pid, signal.SIGKILL)
-    gone(container.pid)
+    killed(holds.keeper, container.pid)
     assert held.let_go() is HoldEnd.GONE
     assert start.ended()[0] != 0
     assert os.listdir(holds.directory) == []

@@ -33,7 +33,7 @@ from nri.testing import Node
 from nri.testing import created as testing
 from nri.testing.created import Created
 
-from ..rig.processes import gone
+from ..rig.processes import gone, killed
 from ..rig.programs import Programs
 from ..rig.waiting import LIMIT, limit, until
 
@@ -241,8 +241,7 @@ def test_a_stop_reaches_the_plugin_though_no_keeper_can_be_asked(
     until(lambda: len(plugin.held) == 1, "the handler has ended")
     with monkeypatch.context() as patch:
         patch.setattr("sys.executable", "/nowhere")
-        os.kill(keepers[0], signal.SIGKILL)
-        gone(keepers[0])
+        killed(keepers[0])
         outcome = nri_runtime.event("StopContainer", id=stopped)
     assert (plugin.stopped, outcome.error) == ([stopped], "")
     why = "container held is stopped while it is held: the container cannot be held: the process that keeps holds has"
@@ -334,8 +333,14 @@ def test_a_program_that_has_started_is_not_held(holds: Holds, created: Callable[
     assert missing(holds, container.request.container) is Missing.NO_FIFO
 
 
-def test_a_container_is_held_once(holds: Holds, created: Callable[..., Created], tmp_path: Path) -> None:
+def test_a_container_is_held_once_and_again_after_another_program(
+    holds: Holds, created: Callable[..., Created], tmp_path: Path
+) -> None:
     container, others = created(), Holds(str(tmp_path / "others"))
+    aside = container.directory / evidence.ASIDE
+    aside.touch()
+    assert missing(holds, container.request.container) is Missing.ALREADY_HELD
+    aside.unlink()
     held = holds.hold(container.request.container, timeout=LIMIT)
     try:
         assert missing(others, container.request.container) is Missing.ALREADY_HELD
@@ -358,23 +363,12 @@ def test_a_hold_whose_limit_is_over_is_told_to_whoever_asks_what_is_held(
     assert held.end is HoldEnd.LET_GO
 
 
-def test_what_another_program_holds_can_be_held_after_that(holds: Holds, created: Callable[..., Created]) -> None:
-    container = created()
-    aside = container.directory / evidence.ASIDE
-    aside.touch()
-    assert missing(holds, container.request.container) is Missing.ALREADY_HELD
-    aside.unlink()
-    holds.hold(container.request.container, timeout=LIMIT)
-    assert container.is_held
-
-
 def test_an_exchange_that_a_killed_keeper_has_only_begun_is_undone_by_the_next_one(
     holds: Holds, created: Callable[..., Created]
 ) -> None:
     container = created()
     holds.hold(container.request.container, timeout=LIMIT)
-    os.kill(holds.keeper, signal.SIGKILL)
-    gone(holds.keeper)
+    killed(holds.keeper)
     aside = container.directory / evidence.ASIDE
     aside.rename(container.directory / evidence.FIFO)
     os.mkfifo(aside)  # the keeper has made its own, and nothing more
@@ -568,9 +562,7 @@ def test_a_container_that_was_let_go_and_has_not_started_yet_is_let_go_by_the_ne
     """Its limit would refuse it, though all that the plugin has to say of it has been said."""
     held = holds.hold(created().request.container, timeout=LIMIT)
     assert held.let_go() is HoldEnd.LET_GO
-    keeper = holds.keeper
-    os.kill(keeper, signal.SIGKILL)
-    gone(keeper)
+    killed(holds.keeper)
     following = Keeper(-1, holds.directory, os.getpid())
     following._take_over()
     (left,) = following._held.values()
@@ -592,9 +584,7 @@ def test_a_keeper_without_enough_descriptors_ends_and_the_next_one_takes_over(
     held = [holds.hold(container.request.container, limit=90, timeout=LIMIT) for container in containers]
     for container in containers:
         container.start()
-    keeper = holds.keeper
-    os.kill(keeper, signal.SIGKILL)
-    gone(keeper)
+    killed(holds.keeper)
     limited = f'ulimit -n {descriptors}; exec {shlex.quote(sys.executable)} "$@"'
     narrow = Programs(tmp_path).write("python", f"#!/bin/sh\n{limited}\n")
     with monkeypatch.context() as patch:
@@ -672,8 +662,7 @@ def test_a_container_that_is_held_too_late_is_let_go_by_the_next_keeper(
             holds.hold(container.request.container, timeout=0)
     os.kill(keeper, signal.SIGCONT)
     until(lambda: container.is_held, "the container is held")
-    os.kill(keeper, signal.SIGKILL)
-    gone(keeper)
+    killed(keeper)
     container.start()
 
     def has_next() -> bool:
@@ -684,35 +673,21 @@ def test_a_container_that_is_held_too_late_is_let_go_by_the_next_keeper(
     assert container.runs()
 
 
+@pytest.mark.parametrize("is_next", [True, False], ids=["the next one does not answer in time", "there is none"])
 def test_an_end_that_no_keeper_could_be_asked_for_comes_with_the_next_one(
-    holds: Holds, created: Callable[..., Created], monkeypatch: pytest.MonkeyPatch
+    holds: Holds, created: Callable[..., Created], monkeypatch: pytest.MonkeyPatch, *, is_next: bool
 ) -> None:
     container = created()
     held = holds.hold(container.request.container, timeout=LIMIT)
     container.start()
-    os.kill(holds.keeper, signal.SIGKILL)
+    killed(holds.keeper)
     with monkeypatch.context() as patch:
-        patch.setattr("sys.executable", "/nowhere")
+        patch.setattr("sys.executable", sys.executable if is_next else "/nowhere")
         with pytest.raises(NotHeld, match=Missing.NO_KEEPER.value):
-            held.let_go()
+            holds.end(held, HoldEnd.LET_GO, timeout=0 if is_next else LIMIT)
     holds.prepare()
     until(lambda: held.end is not None, "the next keeper has told of the end")
     assert held.end is HoldEnd.LET_GO
-    assert container.runs()
-
-
-def test_an_end_that_the_next_keeper_does_not_answer_in_time_comes_all_the_same(
-    holds: Holds, created: Callable[..., Created]
-) -> None:
-    container = created()
-    held = holds.hold(container.request.container, timeout=LIMIT)
-    os.kill(holds.keeper, signal.SIGKILL)
-    gone(holds.keeper)
-    with pytest.raises(NotHeld, match=Missing.NO_KEEPER.value):
-        holds.end(held, HoldEnd.LET_GO, timeout=0)  # the next keeper has just been started
-    holds.prepare()
-    until(lambda: held.end is not None, "the next keeper has told of the end")
-    container.start()
     assert container.runs()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import Callable, MutableMapping
@@ -28,7 +29,7 @@ from v010_adapter.programs.process import Runner
 from v010_adapter.settings import HooksSettings
 
 from ..rig.loop import SteppedLoop
-from ..rig.processes import children, open_descriptors
+from ..rig.processes import children, failing, open_descriptors
 from .hookdirs import text
 
 ALWAYS, COMMANDS, PAIRS, BINDS = (
@@ -228,11 +229,7 @@ def test_a_process_that_cannot_be_had_is_decided_by_the_policy(
 ) -> None:
     made = hooks(PAIRS)
     before = open_descriptors()
-
-    def refuse(*_: object) -> int:
-        raise BlockingIOError(11, "Resource temporarily unavailable")
-
-    monkeypatch.setattr(loop if missing == "watch" else os, missing, refuse)
+    monkeypatch.setattr(loop if missing == "watch" else os, missing, failing(errno.EAGAIN))
     outcome = Outcome(made, creating({"annotations": {"note": NOTE}}), loop.now + 2)
     assert "no process: Resource temporarily unavailable" in str(outcome.error)
     assert open_descriptors() <= before

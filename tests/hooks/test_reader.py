@@ -12,7 +12,7 @@ from v010_adapter.hooks.facts import Facts
 from v010_adapter.hooks.file import HookFile
 from v010_adapter.hooks.reader import PAUSE, HookReader
 
-from ..rig.processes import open_descriptors
+from ..rig.processes import failing, open_descriptors
 from .hookdirs import Scene, Watching, later, text, unread
 
 ANY = Facts({}, "/bin/sh", False)
@@ -117,10 +117,7 @@ def test_a_link_wakes_the_loop_when_it_is_set_anew_and_when_its_directory_goes(t
 def test_without_inotify_only_the_waking_is_missing(
     place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, refused: str
 ) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(f"inotify_simple.{refused}", refuse)
+    monkeypatch.setattr(f"inotify_simple.{refused}", failing(errno.ENOSPC))
     caplog.set_level("INFO")
     daemon = Daemon(place)
     assert ("hooks: no inotify (No space left on device)" in caplog.text) is (refused == "INotify")

@@ -17,7 +17,7 @@ from tests.rig.command import Command
 from tests.rig.daemon import COMMAND
 from tests.rig.layouts import ETC, K3S, LAYOUTS, NRI, Layout
 from tests.rig.programs import Programs
-from tests.rig.sockets import bind
+from tests.rig.sockets import bind, listening
 from v010_adapter.cli import command_line as cli
 from v010_adapter.cli import systems
 
@@ -212,9 +212,7 @@ def test_an_edit_changes_one_key_however_the_file_is_written(containerd: System,
 
 def test_where_nri_is_served_nothing_is_done_and_a_socket_that_was_left_is_not_served(containerd: System) -> None:
     before = containerd.files()
-    with socket.socket(socket.AF_UNIX) as served:
-        bind(served, containerd.folder / "nri.sock")
-        served.listen()
+    with listening(containerd.folder / "nri.sock"):
         assert containerd.on() == (0, "NRI is on\n")
     assert (containerd.files(), containerd.restarted) == (before, [])
     assert containerd.on()[0] == 0  # the runtime was killed

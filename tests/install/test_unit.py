@@ -21,6 +21,7 @@ from tests.rig import machine
 from tests.rig.daemon import COMMAND, Daemon, spawn
 from tests.rig.debian import missing
 from tests.rig.listeners import Systemd
+from tests.rig.sockets import listening
 from tests.rig.waiting import LIMIT, running
 from v010_adapter.cli.install import forms
 from v010_adapter.cli.install.forms import Node
@@ -96,11 +97,8 @@ def started(node: machine.Machine, systemd: Systemd) -> Daemon:
     argv = [setpriv, f"--bounding-set={taken}", *shlex.split(found["ExecStart"]), *here]
     environ = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin", **node.state(), **systemd.environ}
     environ["WATCHDOG_USEC"] = str(int(found["WatchdogSec"]) * 1_000_000)
-    with machine.listening(node.path / "nri.sock") as runtime:
-        daemon = spawn(argv, environ, {})
-        node.daemons.append(daemon)
-        daemon.accept(runtime)
-        return daemon.handshake()
+    with listening(node.path / "nri.sock") as runtime:
+        return node.keep(spawn(argv, environ, {})).accept(runtime).handshake()
 
 
 def test_plugins_run_under_its_settings_and_a_stop_tells_the_adapter_alone_which_finishes_them(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
@@ -19,7 +20,7 @@ from v010_adapter.host.paths import TIMESTAMP_STEP
 from v010_adapter.legacy.config import MAX_SIZE, ConfigFile
 
 from ..rig.node import Node
-from ..rig.processes import open_descriptors
+from ..rig.processes import failing, open_descriptors
 from ..rig.waiting import tick
 from .scenarios import done, logged
 
@@ -205,12 +206,8 @@ def test_a_file_that_is_gone_means_no_plugins_and_is_read_again_when_it_comes_ba
     away.rename(disk.path)
     disk.later()
     assert disk.types() == ["a"]
-
-    def gone(path: str) -> None:
-        raise FileNotFoundError
-
     with monkeypatch.context() as patch:
-        pretend(patch, stat=gone)
+        pretend(patch, stat=failing(errno.ENOENT))
         assert disk.types() == []
     assert disk.types() == ["a"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from v010_adapter.state.ledger import LEAST, RETRY, SLICE
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 
 from ..rig.node import Node, a_container
+from ..rig.processes import failing
 from ..rig.serving import kill
 from .scenarios import logged
 
@@ -164,11 +166,8 @@ def test_an_adapter_that_is_killed_before_all_are_written_leaves_the_first_start
 def test_what_a_full_disk_keeps_out_is_marked_when_it_is_written(
     start: Start, node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
     with monkeypatch.context() as patch:
-        patch.setattr("v010_adapter.state.runtime_directory.RuntimeDirectory._write_new", fail)
+        patch.setattr("v010_adapter.state.runtime_directory.RuntimeDirectory._write_new", failing(errno.ENOSPC))
         start("c1")
     node.loop.advance(RETRY)
     start("c1", "c2")

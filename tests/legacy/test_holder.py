@@ -90,14 +90,18 @@ def test_a_reason_is_told_until_a_container_is_held_again(holder: Holder, monkey
     assert (holds(holder, "c2"), holder.notes) == (True, [])
 
 
-def test_a_state_directory_that_cannot_be_used_is_told_as_soon_as_a_container_could_be_held(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loop: SteppedLoop
+def test_a_state_directory_that_cannot_be_used_is_told_when_a_container_could_be_held_and_for_holds_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, loop: SteppedLoop
 ) -> None:
     monkeypatch.setattr(evidence, "waiting", Mock())
     (tmp_path / "state").touch()
     holder = Holder(loop, LegacySettings(), f"{tmp_path}/state")
     assert not holder.can_hold(target(), UNTRACED)
     assert holder.missing == {Missing.NO_RECORD: 1}
+    caplog.clear()
+    holder.end_left()
+    [said] = caplog.messages
+    assert said.startswith(f"containers that another adapter has held may wait on: {tmp_path}/state: ")
 
 
 def test_a_container_whose_process_is_not_found_or_not_found_any_more_is_not_held(holder: Holder) -> None:
@@ -106,29 +110,15 @@ def test_a_container_whose_process_is_not_found_or_not_found_any_more_is_not_hel
     assert holder.missing == {Missing.NO_PID: 2}
 
 
-def test_it_is_ready_when_its_keeper_has_started(holder: Holder, monkeypatch: pytest.MonkeyPatch) -> None:
-    for pid in (0, 7):
-        monkeypatch.setattr(Holds, "keeper", pid)
-        assert holder.is_ready == (pid > 0)
-
-
-def test_its_keeper_ends_before_it_joins_again(
+def test_it_is_ready_when_its_keeper_has_started_which_ends_before_it_joins_again(
     holder: Holder, monkeypatch: pytest.MonkeyPatch, loop: SteppedLoop
 ) -> None:
     monkeypatch.setattr(evidence, "waiting", Mock())
+    assert not holder.is_ready
     assert holder.can_hold(target(), UNTRACED)
     loop.until(lambda: holder.is_ready, "the keeper does not start")
     holder.end_left()
     assert not holder.is_ready
-
-
-def test_holds_of_another_adapter_that_it_cannot_end_are_told(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, loop: SteppedLoop
-) -> None:
-    (tmp_path / "state").touch()
-    Holder(loop, LegacySettings(), f"{tmp_path}/state").end_left()
-    [said] = caplog.messages
-    assert said.startswith(f"containers that another adapter has held may wait on: {tmp_path}/state: ")
 
 
 def test_a_hold_that_does_not_end_is_told_and_tried_again(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock, patch
+from unittest.mock import patch
 
 import pytest
 
@@ -26,11 +26,10 @@ from v010_adapter.state.runtime_directory import RuntimeDirectory
 
 from ..rig.loop import SteppedLoop
 from ..rig.node import Node, a_container, a_pod
-from ..rig.processes import NO_PROCESS, open_descriptors
+from ..rig.processes import NO_PROCESS, at_most, failing, open_descriptors
 from ..rig.serving import kill
 from ..rig.waiting import running
 from .scenarios import Player
-from .test_pids import no_descriptors
 
 SECOND_LOOK = 5.0
 RETRY = 1.0
@@ -165,7 +164,7 @@ def test_records_that_could_not_be_read_are_compared_as_soon_as_they_can_be(
     joined(node)
     node.wait(node.create("c1"))
     with monkeypatch.context() as patch:
-        patch.setattr(RuntimeDirectory, "names", Mock(side_effect=OSError(errno.EMFILE, os.strerror(errno.EMFILE))))
+        patch.setattr(RuntimeDirectory, "names", failing(errno.EMFILE))
         node.build(turns)
         synchronize(node, [living_pod()], [listed("c1", STOPPED)])
         assert deletes(node) == []
@@ -302,14 +301,19 @@ def test_the_exit_of_a_pod_that_was_forgotten_is_not_told_though_a_child_process
     assert exits == []
 
 
+def no_descriptors() -> AbstractContextManager[object]:
+    """No file can be opened."""
+    return at_most(0)
+
+
 def no_pidfd() -> AbstractContextManager[object]:
     """The process can be looked at, and not watched."""
-    return patch.object(os, "pidfd_open", Mock(side_effect=OSError(errno.ENFILE, os.strerror(errno.ENFILE))))
+    return patch.object(os, "pidfd_open", failing(errno.ENFILE))
 
 
 def no_epoll() -> AbstractContextManager[object]:
     """The user's watches are used up (fs.epoll.max_user_watches)."""
-    return patch.object(Loop, "watch", Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+    return patch.object(Loop, "watch", failing(errno.ENOSPC))
 
 
 FAILS = pytest.mark.parametrize("fails", [no_descriptors, no_pidfd, no_epoll])

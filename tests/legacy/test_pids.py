@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from nri.cgroup import cgroup_paths, expand, find_pid
 from nri.runtimes import Runtime
 
 from ..rig.node import Node, a_container, a_pod
-from ..rig.processes import NO_PROCESS
+from ..rig.processes import NO_PROCESS, at_most
 from ..rig.waiting import running
 
 EXPANSIONS = [
@@ -118,19 +116,8 @@ def test_a_process_that_has_ended_and_is_not_reaped_does_not_count(unified: Path
         assert cgroup.start_time(ended.pid) == 0
 
 
-@contextmanager
-def no_descriptors() -> Iterator[None]:
-    """No file can be opened."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
-
-
 def test_when_a_process_started_is_unknown_if_it_cannot_be_read(process: subprocess.Popen[bytes]) -> None:
-    with no_descriptors():
+    with at_most(0):
         assert cgroup.start_time(process.pid) is None
     assert cgroup.start_time(process.pid)
     assert cgroup.start_time(NO_PROCESS) == 0

@@ -131,16 +131,11 @@ WISHES = st.fixed_dictionaries(
 
 
 def printed(wishes: dict[str, Any]) -> Result:
-    text = json.dumps(wishes, allow_nan=False) if is_json(wishes) else "{}"
-    return parse(text.encode())
-
-
-def is_json(value: Any) -> bool:
     try:
-        json.dumps(value, allow_nan=False)
+        text = json.dumps(wishes, allow_nan=False)
     except ValueError:
-        return False
-    return True
+        text = "{}"
+    return parse(text.encode())
 
 
 def container() -> api.Container:

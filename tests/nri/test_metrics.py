@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import resource
 import socket
 import struct
 import sys
@@ -26,6 +25,7 @@ from nri.metrics import Metrics
 from nri.testing import Node
 from nri.wire import Code
 
+from ..rig.processes import at_most
 from ..rig.waiting import LIMIT, until
 
 
@@ -236,16 +236,12 @@ def test_without_a_descriptor_for_one_more_client_the_thread_rests(
         goes_on.wait(LIMIT)
 
     monkeypatch.setattr(metrics, "time", Mock(sleep=rest))
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with socket.socket() as client:
         os.close(free := os.dup(client.fileno()))
-        resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
-        try:
+        with at_most(free):
             client.connect(("127.0.0.1", counted.port))
             until(lambda: rests, "the thread rests")
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-            goes_on.set()
+        goes_on.set()
         client.settimeout(LIMIT)
         client.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
         assert client.recv(100).startswith(b"HTTP/1.0 200")

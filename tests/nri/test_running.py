@@ -117,9 +117,7 @@ def test_a_socket_is_reached_whose_path_is_longer_than_an_address(tmp_path: Path
     path = tmp_path / ("x" * 107) / "nri.sock"
     path.parent.mkdir()
     before = len(open_descriptors())
-    with socket.socket(socket.AF_UNIX) as listening:
-        bind(listening, path)
-        listening.listen()
+    with sockets.listening(path):
         os.close(connect(str(path), {}))
     assert len(open_descriptors()) <= before
 

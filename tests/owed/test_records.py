@@ -25,6 +25,7 @@ from v010_adapter.state.ledger import encode as encoded
 from v010_adapter.state.runtime_directory import RuntimeDirectory
 
 from ..rig.loop import SteppedLoop
+from ..rig.processes import failing
 from ..rig.serving import Nowhere
 from ..test_docs import DOCS
 from .conftest import Start
@@ -190,18 +191,13 @@ def test_an_adapter_that_does_not_know_the_boot_and_one_that_does_keep_each_othe
 
 
 def test_a_full_disk_is_tried_once_in_a_while(start: Start, loop: SteppedLoop, monkeypatch: pytest.MonkeyPatch) -> None:
-    tries: list[str] = []
-
-    def fail(_: RuntimeDirectory, name: str, text: bytes) -> None:
-        tries.append(name)
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     life = start()
-    monkeypatch.setattr(RuntimeDirectory, "replace", fail)
+    monkeypatch.setattr(RuntimeDirectory, "replace", replace := failing(errno.ENOSPC))
     for id_ in ("c1", "c2"):
         life.ledger.add(target(id_), ENTRIES[0])
     loop.advance(RETRY)
     loop.settle(10)
+    tries = [call.args[0] for call in replace.call_args_list]
     assert tries == ["+pod+c1", "+pod+c2", "+pod+c1"], "what fails now fails for the others, too"
 
 
@@ -211,12 +207,8 @@ def test_who_could_not_read_the_records_is_told_once_more_when_they_have_been_re
     """So that what is owed is compared with the runtime's list."""
     start().ledger.add(target(), ENTRIES[0])
     life, told = start(), list[bool]()
-
-    def fail(*_: object, **__: object) -> list[str]:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-
     with monkeypatch.context() as broken:
-        broken.setattr(RuntimeDirectory, "names", fail)
+        broken.setattr(RuntimeDirectory, "names", failing(errno.EMFILE))
         life.ledger.read_all(lambda: told.append(life.ledger.is_read))
         for _ in range(3):
             life.loop.advance(RETRY)
@@ -392,11 +384,7 @@ def test_what_is_not_finished_and_cannot_be_removed_hides_no_record(
     life = start()
     create(life.ledger, target())
     (life.state / "new.1234").touch()
-
-    def fail(name: str, **_: int) -> None:
-        raise OSError(number, os.strerror(number), name)
-
-    monkeypatch.setattr(runtime_directory, "os", SimpleNamespace(**{**vars(os), "unlink": fail}))
+    monkeypatch.setattr(runtime_directory, "os", SimpleNamespace(**{**vars(os), "unlink": failing(number)}))
     after = start()
     assert after.ledger.ids() == ["c1"]
     assert after.fault == ""

@@ -11,8 +11,7 @@ import os
 import random
 import resource
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,7 +27,7 @@ from v010_adapter.state.runtime_directory import RESERVE, RESERVED, ROOM
 
 from ..rig.brief import CI
 from ..rig.loop import SteppedLoop
-from ..rig.processes import open_descriptors
+from ..rig.processes import at_most, open_descriptors
 from .conftest import Start
 from .life import Life
 
@@ -149,17 +148,6 @@ def after_a_kill(start: Start) -> dict[str, list[str]]:
     return {id_: [entry.type for entry in ledger.begin_deletes(id_)] for id_ in sorted(ledger.ids())}
 
 
-@contextmanager
-def full() -> Iterator[None]:
-    """No new file gets a byte."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
 def test_what_a_full_disk_has_kept_out_is_written_when_it_can_be(
     start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -167,7 +155,7 @@ def test_what_a_full_disk_has_kept_out_is_written_when_it_can_be(
     for id_ in ("before", "ends"):
         life.ledger.add(target(id_), A)
     descriptors = open_descriptors()
-    with full():
+    with at_most(20, resource.RLIMIT_FSIZE):  # no new file gets a byte
         for number in range(3):
             life.ledger.add(target(f"c{number}"), A)
             life.care()

@@ -10,7 +10,7 @@ import re
 import resource
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -23,7 +23,7 @@ from v010_adapter.programs.children import NOFILE, Children
 from v010_adapter.programs.process import MAX_STDOUT
 
 from ..rig.loop import SteppedLoop
-from ..rig.processes import children, is_running, open_descriptors
+from ..rig.processes import at_most, children, failing, is_running, open_descriptors
 from ..rig.programs import Programs
 from .conftest import Run
 
@@ -104,16 +104,6 @@ def test_what_cannot_be_started_is_an_error(loop: SteppedLoop, programs: Program
 # Nothing leaks; the loop's fixture looks after each test, and here after many
 
 
-@contextmanager
-def at_most(descriptors: int) -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
 def test_running_out_of_descriptors_is_an_error_and_leaves_nothing(loop: SteppedLoop, programs: Programs) -> None:
     """The limit is on numbers: there is room for as many as are free below it."""
     path = programs.shell("plugin", "echo '{}'")
@@ -131,17 +121,10 @@ def test_running_out_of_descriptors_is_an_error_and_leaves_nothing(loop: Stepped
 
 
 def test_an_unwatched_child_is_killed(loop: SteppedLoop, programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-
-    def refuse(pid: int) -> int:
-        asked.append(pid)
-        raise OSError(38, "Function not implemented")
-
-    monkeypatch.setattr(os, "pidfd_open", refuse)
+    monkeypatch.setattr(os, "pidfd_open", refuse := failing(errno.ENOSYS))
     with pytest.raises(OSError, match="Function not implemented"):
         Run(loop, programs.shell("plugin", "exec sleep 1000"))
-    [pid] = asked
-    assert not is_running(pid)
+    assert not is_running(*refuse.call_args.args)
     monkeypatch.delattr(os, "pidfd_open")
     with pytest.raises(OSError, match="has no attribute 'pidfd_open'"):
         Run(loop, programs.shell("plugin", "exec sleep 1000"))

@@ -219,13 +219,14 @@ class Daemon:
         self.serves(told or api.SynchronizeRequest())
         return self
 
-    def accept(self, listener: socket.socket) -> None:
-        """Accepts the daemon's next connection in place of the one before."""
+    def accept(self, listener: socket.socket) -> Daemon:
+        """Accepts the daemon's next connection in place of the one before; returns the daemon."""
         self.trunk, _ = listener.accept()
         self.trunk.settimeout(LIMIT)
         self.connection = Connection(serve=RUNTIME_SERVICE, call=PLUGIN_SERVICE)
         self.calls.clear()
         self.replies.clear()
+        return self
 
     def hang_up(self) -> None:
         """Closes the trunk."""

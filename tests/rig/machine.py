@@ -19,7 +19,6 @@ from typing import Any
 from nri import api
 from tests.rig.processes import NO_PROCESS
 from tests.rig.programs import Fifo, Programs
-from tests.rig.sockets import bind
 from tests.rig.waiting import LIMIT
 
 from .daemon import COMMAND, Daemon, spawn, trunk_of_a_process
@@ -83,16 +82,6 @@ def made(self, method, timeout, *more, make=Context.__init__):
         self._reserve = self._most = timeout - 0.1
         self.be_due_earlier(0)
 Context.__init__ = made"""
-
-
-def listening(path: Path) -> socket.socket:
-    """A runtime's NRI socket, in the place of one before."""
-    path.unlink(missing_ok=True)
-    made = socket.socket(socket.AF_UNIX)
-    made.settimeout(LIMIT)
-    bind(made, path)
-    made.listen()
-    return made
 
 
 class Gate:
@@ -224,6 +213,10 @@ class Machine:
                 theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 0)
             daemon = spawn(argv, environ, {3: theirs.fileno()}, ours, stderr, fresh=fresh)
         daemon.runtime = runtime
+        return self.keep(daemon)
+
+    def keep(self, daemon: Daemon) -> Daemon:
+        """Ends it with the test."""
         self.daemons.append(daemon)
         return daemon
 
@@ -261,8 +254,7 @@ class Machine:
         usual: list[str | Path] = [] if "-config" in arguments else ["-config", self.file()]
         usual += [] if "-socket" in arguments or "run" in arguments else ["-socket", self.path / "nri.sock"]
         given = {"PATH": os.defpath, **self.state(), **(environ or {})}
-        daemon = spawn([COMMAND, *arguments, *usual], given, {}, fresh=fresh)
-        self.daemons.append(daemon)
+        daemon = self.keep(spawn([COMMAND, *arguments, *usual], given, {}, fresh=fresh))
         if listener is not None:
             daemon.accept(listener)
         return daemon

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 from .waiting import limit, until
 
@@ -24,6 +25,11 @@ PR_GET_DUMPABLE = 3
 prctl = ctypes.CDLL(None).prctl
 
 
+def failing(number: int) -> Mock:
+    """A system call that fails with this errno."""
+    return Mock(side_effect=OSError(number, os.strerror(number)))
+
+
 def open_descriptors() -> set[str]:
     """Returns the open descriptors, and the one that reads them.
 
@@ -31,6 +37,17 @@ def open_descriptors() -> set[str]:
     is closed and opened again has another number, so that only how many there are can be compared.
     """
     return set(os.listdir("/proc/self/fd"))
+
+
+@contextmanager
+def at_most(most: int, of: int = resource.RLIMIT_NOFILE) -> Iterator[None]:
+    """Lowers a soft limit: no new descriptor has this number or a higher one."""
+    soft, hard = resource.getrlimit(of)
+    resource.setrlimit(of, (most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(of, (soft, hard))
 
 
 def state() -> dict[str, Any]:
@@ -86,6 +103,13 @@ def gone(*pids: int) -> None:
                 ended(process, f"process {pid} does not end")
             finally:
                 os.close(process)
+
+
+def killed(*pids: int) -> None:
+    """Kills processes that are not ours to reap, and waits for their end."""
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    gone(*pids)
 
 
 def ended(process: int, what: str = "the process does not end") -> None:

@@ -7,10 +7,22 @@ from pathlib import Path
 
 from nri.address import address
 
+from .waiting import LIMIT
+
 
 def bind(made: socket.socket, path: Path | str) -> None:
     with address(str(path)) as short:
         made.bind(short)
+
+
+def listening(path: Path) -> socket.socket:
+    """A server's socket, as a runtime's NRI socket, in the place of one before."""
+    path.unlink(missing_ok=True)
+    made = socket.socket(socket.AF_UNIX)
+    made.settimeout(LIMIT)
+    bind(made, path)
+    made.listen()
+    return made
 
 
 def connect(made: socket.socket, path: Path | str) -> None:

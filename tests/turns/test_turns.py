@@ -8,7 +8,6 @@ import os
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
-from unittest.mock import Mock
 
 import pytest
 
@@ -17,7 +16,7 @@ from v010_adapter.events.turns import DONE, MINE, PAST, REPEAT, NoteState, Turn,
 from v010_adapter.state import turns_file
 from v010_adapter.state.turns_file import JOINED, PLACE, TABLE, TurnsFile
 
-from ..rig.processes import open_descriptors
+from ..rig.processes import failing, open_descriptors
 from .conftest import Adapter, Start
 
 LONGEST = 1 << 20
@@ -30,11 +29,6 @@ def file(adapter: Adapter) -> Path:
 def hold(fd: int, byte: int) -> None:
     """Locks a byte as another process does."""
     fcntl.fcntl(fd, fcntl.F_OFD_SETLK, turns_file._FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0))
-
-
-def failing(number: int) -> Mock:
-    """A system call that fails."""
-    return Mock(side_effect=OSError(number, os.strerror(number)))
 
 
 def table(adapter: Adapter) -> bytes:
@@ -230,7 +224,9 @@ def test_an_end_that_was_read_too_late_is_not_noted_over_the_next_life(start: St
 # ---- who may work on an id
 
 
-def test_one_adapter_at_a_time_works_on_an_id_and_a_pod_covers_its_containers(start: Start) -> None:
+def test_one_adapter_at_a_time_works_on_an_id_and_a_pod_covers_its_containers_which_stay_locked_after_it(
+    start: Start,
+) -> None:
     first, second = (start().turns for _ in range(2))
     assert first.lock("pod", "c1")
     assert [second.lock(*of) for of in (("pod", "c1"), ("pod", "pod"), ("pod", "c2"), ("other", "c1"))] == [
@@ -238,8 +234,10 @@ def test_one_adapter_at_a_time_works_on_an_id_and_a_pod_covers_its_containers(st
     ]
     first.unlock("pod", "c1")
     second.unlock("pod", "c2")
-    assert second.lock("pod", "pod")
-    assert not first.lock("pod", "c1")
+    assert all(second.lock("pod", id_) for id_ in ("pod", "c1"))
+    assert not first.lock("pod", "c2")
+    second.unlock("pod", "pod")
+    assert [first.lock("pod", id_) for id_ in ("c1", "c2")] == [False, True]
 
 
 def test_a_delete_that_no_event_asks_for_locks_its_id_and_looks_who_has_joined(start: Start) -> None:
@@ -247,13 +245,6 @@ def test_a_delete_that_no_event_asks_for_locks_its_id_and_looks_who_has_joined(s
     assert first.turns.take_id("pod", "c1") is MINE
     assert first.changes[-1] == (True, False)
     assert (second.turns.lock("pod", "c1"), second.turns.take_id("pod", "c1")) == (False, None)
-
-
-def test_a_container_stays_locked_when_its_pod_is_free_again(start: Start) -> None:
-    first, second = (start().turns for _ in range(2))
-    assert all(first.lock("pod", id_) for id_ in ("pod", "c1"))
-    first.unlock("pod", "pod")
-    assert [second.lock("pod", id_) for id_ in ("c1", "c2")] == [False, True]
 
 
 def test_on_a_file_system_without_locks_each_adapter_serves_and_the_log_says_so_once(
