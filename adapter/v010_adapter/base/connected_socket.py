@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from v010_adapter.base.loop import READ, WRITE, Loop
+from v010_adapter.base.loop import CLOSED, READ, WRITE, Loop
 
-CLOSED = -1
-"""In place of a descriptor."""
 READ_SIZE = 16 << 10
 MAX_UNSENT = 8 << 20
 """Maximum bytes that wait for a peer that does not read: two messages of the largest size."""

@@ -21,6 +21,8 @@ STALL = 0.02
 READ = select.EPOLLIN
 HANG_UP = select.EPOLLHUP
 WRITE = select.EPOLLOUT
+CLOSED = -1
+"""In place of a descriptor that is not open."""
 AT_ONCE = 0.001
 """Seconds. After a shorter wait, the descriptors may have been ready before the wait."""
 OVERSLEPT = 0.1

@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any, NamedTuple, Self, TypeAlias
 
 from nri.scripts import start_error
-from v010_adapter.base.loop import NO_TIMER, READ, WRITE, Loop
+from v010_adapter.base.loop import CLOSED, NO_TIMER, READ, WRITE, Loop
 from v010_adapter.host.mount_namespace import programs_namespace
 from v010_adapter.monitoring.times import Histogram, quantiles
 from v010_adapter.monitoring.trace import UNTRACED, Trace
@@ -47,8 +47,6 @@ MAX_LINES = 500
 MAX_LINE = 4 << 10
 """Maximum bytes of a line; a longer line is broken."""
 _CHUNK = 64 << 10
-_CLOSED = -1
-"""In place of a descriptor that is not open."""
 
 
 class Program(NamedTuple):
@@ -92,7 +90,7 @@ class Process:
         """What is left to be written of the request; no copy, because a pipe takes a large request in many parts."""
         self._pipes_timer = NO_TIMER
         self._is_left = self._is_waiting = False
-        self._pidfd = _CLOSED
+        self._pidfd = CLOSED
         self._child_ends = self._spawn(program)
 
     @property
@@ -115,9 +113,9 @@ class Process:
         """
         events = select.poll()
         for fd in (self._pidfd, self._out, self._err):
-            if fd != _CLOSED:
+            if fd != CLOSED:
                 events.register(fd, select.POLLIN)
-        return self._out != _CLOSED and not events.poll(0)
+        return self._out != CLOSED and not events.poll(0)
 
     def serve(self, name: str, on_end: Callable[[Self], None], on_line: Callable[[str], None]) -> None:
         """Ends the wait: `feed` must follow at once. The log calls the program by this name from now on.
@@ -215,7 +213,7 @@ class Process:
 
     def _watch_pipes(self) -> None:
         for name in ("_out", "_err"):
-            if (fd := getattr(self, name)) != _CLOSED:
+            if (fd := getattr(self, name)) != CLOSED:
                 self._watch_pipe(fd, partial(self._take, name))
 
     def _watch_pipe(self, fd: int, callback: Callable[[], object], events: int = READ) -> None:
@@ -248,7 +246,7 @@ class Process:
     def _take(self, name: str) -> int:
         """Takes what a pipe has now; returns the number of bytes. Closes the pipe at its end."""
         fd: int = getattr(self, name)
-        if fd == _CLOSED:
+        if fd == CLOSED:
             return 0
         try:
             chunk = os.read(fd, _CHUNK)
@@ -317,10 +315,10 @@ class Process:
 
     def _close(self, name: str) -> None:
         fd: int = getattr(self, name)
-        if fd != _CLOSED:
+        if fd != CLOSED:
             self._loop.unwatch(fd)
             os.close(fd)
-            setattr(self, name, _CLOSED)
+            setattr(self, name, CLOSED)
 
 
 class StderrLines:

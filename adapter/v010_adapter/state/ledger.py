@@ -25,11 +25,11 @@ from json.encoder import encode_basestring_ascii as _quote
 from typing import NamedTuple, TypeAlias
 from zlib import crc32
 
-from v010_adapter.base.loop import NO_TIMER, Loop
+from v010_adapter.base.loop import CLOSED, NO_TIMER, Loop
 from v010_adapter.errors import reason_of
 from v010_adapter.legacy.config import Entry
 from v010_adapter.legacy.request import MOST_KEPT, Target
-from v010_adapter.state.runtime_directory import CLOSED, FORGOTTEN, RuntimeDirectory, file_name
+from v010_adapter.state.runtime_directory import FORGOTTEN, RuntimeDirectory, file_name
 
 log = logging.getLogger(__name__)
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import TypeVar
 
+from v010_adapter.base.loop import CLOSED
 from v010_adapter.errors import ConfigError, reason_of
 from v010_adapter.host import private_directory
 from v010_adapter.host.trust import Trust, strict
@@ -23,8 +24,6 @@ log = logging.getLogger(__name__)
 
 Wrote = TypeVar("Wrote")
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
-CLOSED = -1
-"""In place of a descriptor."""
 UNKNOWN = "unknown"
 """The word for a boot whose id cannot be read."""
 FORGOTTEN = "what is owed is forgotten with this process (state.directory)"

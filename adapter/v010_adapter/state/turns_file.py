@@ -15,8 +15,9 @@ from contextlib import suppress
 from operator import attrgetter
 from struct import Struct
 
+from v010_adapter.base.loop import CLOSED
 from v010_adapter.errors import reason_of
-from v010_adapter.state.runtime_directory import CLOSED, FORGOTTEN, RuntimeDirectory, probe
+from v010_adapter.state.runtime_directory import FORGOTTEN, RuntimeDirectory, probe
 
 log = logging.getLogger(__name__)
 
